@@ -1,0 +1,273 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+
+	"dsh/kernel/profile"
+	"dsh/kernel/stdio"
+)
+
+// Options say what to compose.
+type Options struct {
+	// Plugins are all that a row may use.
+	Plugins []Plugin
+	Profile *profile.Profile
+	// Stdio goes to the row that claims it; nil when there is none to give.
+	Stdio *stdio.Pair
+	Log   *slog.Logger
+	// StartLimit bounds the start hooks of all rows together; 0 is 15 s.
+	StartLimit time.Duration
+}
+
+// Kernel is one composed profile.
+type Kernel struct {
+	opts  Options
+	owner *Owner
+	root  *Root
+	ready *Ready
+	app   *fx.App
+	// seams holds a pointer to each provided value, for rows mounted later.
+	seams map[reflect.Type]reflect.Value
+	// opened keeps the barrier shut until the start hooks have run (decision D6).
+	opened func()
+	// composed is closed when seams is filled.
+	composed chan struct{}
+}
+
+// row is an entry with its plugin and config.
+type row struct {
+	entry  *profile.Entry
+	index  int
+	plugin Plugin
+	config any
+	// optional rows are mounted by a load task; their failure is a state.
+	optional bool
+}
+
+// Compose checks a profile against the plugins and builds it; nothing is
+// started. All that is wrong is in one error, each line with file, line and row.
+func Compose(ctx context.Context, opts Options) (*Kernel, error) {
+	k := &Kernel{opts: opts, seams: map[reflect.Type]reflect.Value{}, composed: make(chan struct{})}
+	if k.opts.Log == nil {
+		k.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if k.opts.StartLimit == 0 {
+		k.opts.StartLimit = 15 * time.Second
+	}
+	rows, err := k.rows()
+	if err != nil {
+		return nil, err
+	}
+	k.owner = NewOwner(ctx, "process")
+	k.root = newRoot(k.owner)
+	k.ready = NewReady(k.owner, k.opts.Log)
+	k.opened = k.ready.Hold("start of profile " + opts.Profile.Name)
+
+	modules := make([]fx.Option, 0, len(rows))
+	for _, r := range rows {
+		if r.optional {
+			k.mountLater(r)
+			continue
+		}
+		modules = append(modules, k.moduleOf(r, k.owner.Child("row "+r.entry.ID)))
+		for _, t := range r.plugin.provides {
+			k.seams[t] = reflect.New(t)
+		}
+	}
+	k.app = fx.New(append(k.common(), append(modules, k.populate()...)...)...)
+	if err := k.app.Err(); err != nil {
+		k.opened()
+		return nil, errors.Join(fmt.Errorf("compose profile %s: %w", opts.Profile.Name, rootCause(err)), k.close())
+	}
+	close(k.composed)
+	return k, nil
+}
+
+// Check reports all that is wrong with a profile without building anything.
+func Check(plugins []Plugin, p *profile.Profile) error {
+	k := &Kernel{opts: Options{Plugins: plugins, Profile: p}}
+	_, err := k.rows()
+	return err
+}
+
+func (k *Kernel) rows() ([]row, error) {
+	var errs []error
+	for _, p := range k.opts.Plugins {
+		if err := p.check(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var rows []row
+	entries := k.opts.Profile.Entries
+	for i := range entries {
+		e := &entries[i]
+		if !e.Enabled {
+			continue
+		}
+		r := row{entry: e, index: i, optional: e.Required != nil && !*e.Required}
+		var err error
+		if r.plugin, err = k.plugin(e); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		config, bad := r.plugin.configure(e)
+		errs = append(errs, bad...)
+		r.config = config
+		rows = append(rows, r)
+	}
+	errs = append(errs, k.checkSeams(rows)...)
+	return rows, errors.Join(errs...)
+}
+
+func (k *Kernel) plugin(e *profile.Entry) (Plugin, error) {
+	names := make([]string, len(k.opts.Plugins))
+	for i, p := range k.opts.Plugins {
+		if p.Name == e.Use {
+			return p, nil
+		}
+		names[i] = p.Name
+	}
+	slices.Sort(names)
+	return Plugin{}, rowError(e, ".use", "unknown plugin %q%s; known plugins: %s",
+		e.Use, profile.DidYouMean(e.Use, names), strings.Join(names, ", "))
+}
+
+// checkSeams explains what fx would only trace: a seam that no row provides, one
+// that two rows provide, and a doubled claim.
+func (k *Kernel) checkSeams(rows []row) []error {
+	var errs []error
+	provider := map[reflect.Type]string{}
+	claimed := map[string]string{}
+	for _, r := range rows {
+		e := r.entry
+		if r.optional && len(r.plugin.provides) > 0 {
+			errs = append(errs, rowError(e, ".required", "a row that provides %s cannot be optional; remove the line",
+				strings.Join(seamNames(r.plugin.provides), ", ")))
+		}
+		for _, t := range r.plugin.provides {
+			if first, taken := provider[t]; taken {
+				errs = append(errs, rowError(e, "", "rows %s and %s both provide %s; disable one of them", first, e.ID, seamName(t)))
+			}
+			provider[t] = e.ID
+		}
+		for _, c := range r.plugin.claims {
+			if first, taken := claimed[c]; taken {
+				errs = append(errs, rowError(e, "", "rows %s and %s both claim %s; disable one of them", first, e.ID, c))
+			}
+			claimed[c] = e.ID
+		}
+	}
+	for _, r := range rows {
+		for _, t := range r.plugin.needs {
+			if _, ok := provider[t]; ok {
+				continue
+			}
+			errs = append(errs, rowError(r.entry, "", "plugin %s needs a provider of %s; no enabled row of profile %s provides one (built-in providers: %s)",
+				r.plugin.Name, seamName(t), k.opts.Profile.Name, k.providersOf(t)))
+		}
+	}
+	return errs
+}
+
+func (k *Kernel) providersOf(t reflect.Type) string {
+	var names []string
+	for _, p := range k.opts.Plugins {
+		if slices.Contains(p.provides, t) {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (k *Kernel) instance(r row, o *Owner) Instance {
+	in := Instance{
+		ID: r.entry.ID, Index: r.index, Owner: o, Log: k.opts.Log.With("row", r.entry.ID),
+		Ready: k.ready, Root: k.root, Mounter: k, Home: k.opts.Profile.Settings.Home,
+		Profile: k.opts.Profile.Name, CredentialEnv: k.opts.Profile.CredentialEnv,
+	}
+	if slices.Contains(r.plugin.claims, "stdio") {
+		in.Stdio = k.opts.Stdio
+	}
+	return in
+}
+
+func (k *Kernel) moduleOf(r row, o *Owner) fx.Option {
+	in := k.instance(r, o)
+	return fx.Module(r.entry.ID, fx.Supply(in, fx.Private), r.plugin.module(in, r.config))
+}
+
+// common are the options of every fx app: fx speaks at debug level only, and a
+// panic of a constructor is an error.
+func (k *Kernel) common() []fx.Option {
+	log := k.opts.Log
+	return []fx.Option{
+		fx.WithLogger(func() fxevent.Logger {
+			l := &fxevent.SlogLogger{Logger: log}
+			l.UseLogLevel(slog.LevelDebug)
+			l.UseErrorLevel(slog.LevelDebug)
+			return l
+		}),
+		fx.RecoverFromPanics(),
+		fx.StartTimeout(k.opts.StartLimit),
+	}
+}
+
+// populate fetches the provided values out of the app.
+func (k *Kernel) populate() []fx.Option {
+	opts := make([]fx.Option, 0, len(k.seams))
+	for _, ptr := range k.seams {
+		opts = append(opts, fx.Populate(ptr.Interface()))
+	}
+	return opts
+}
+
+// rowError is an error about a row with its place.
+func rowError(e *profile.Entry, key, format string, args ...any) error {
+	return &profile.Error{Pos: e.Pos, Path: "plugins." + e.ID + key, Msg: fmt.Sprintf(format, args...)}
+}
+
+// located gives the findings of a Validate their places.
+func located(e *profile.Entry, err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, one := range joined.Unwrap() {
+			errs = append(errs, located(e, one)...)
+		}
+		return errs
+	}
+	var f *FieldError
+	if errors.As(err, &f) {
+		path := "plugins." + e.ID + ".config" + strings.ReplaceAll(f.Pointer, "/", ".")
+		return []error{&profile.Error{Pos: e.Origin(f.Pointer), Path: path, Msg: f.Msg}}
+	}
+	return []error{rowError(e, ".config", "%v", err)}
+}
+
+// rootCause cuts fx's trace of constructors off an error.
+func rootCause(err error) error {
+	// fx joins nothing but wraps deeply; what a plugin's constructor said is at
+	// the bottom.
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		if !strings.Contains(err.Error(), "could not build arguments") && !strings.Contains(err.Error(), "received non-nil error from function") {
+			return err
+		}
+		err = inner
+	}
+}
