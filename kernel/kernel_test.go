@@ -348,7 +348,7 @@ func TestRunSignals(t *testing.T) {
 			slow := kernel.Define("slow", "Rests slowly.", func() nothing { return nothing{} },
 				func(in kernel.Instance, _ nothing) fx.Option {
 					return fx.Invoke(func() {
-						in.Root.OnQuiesce(in.Owner, "slow", time.Second, func(ctx context.Context) error {
+						in.Root.OnQuiesce(in.Owner, "slow", 300*time.Millisecond, func(ctx context.Context) error {
 							m.add("rest")
 							close(first)
 							if len(tc.signals) > 1 {

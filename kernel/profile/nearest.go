@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// DidYouMean gives the end of an error text: `; did you mean "x"?` for the known name next to name, or
-// nothing when none is near.
+// DidYouMean gives the end of an error text, `; did you mean "x"?`, for the
+// known name next to name, or nothing when none is near.
 func DidYouMean(name string, known []string) string {
 	best, least := "", len(name)/3+1
 	for _, candidate := range known {
