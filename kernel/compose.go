@@ -36,6 +36,7 @@ type Kernel struct {
 	root  *Root
 	ready *Ready
 	app   *fx.App
+	hooks hooks
 	// seams holds a pointer to each provided value, for rows mounted later.
 	seams map[reflect.Type]reflect.Value
 	// opened keeps the barrier shut until the start hooks have run (decision D6).
@@ -84,7 +85,7 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 			k.seams[t] = reflect.New(t)
 		}
 	}
-	k.app = fx.New(append(k.common(), append(modules, k.populate()...)...)...)
+	k.app = fx.New(append(k.common(&k.hooks), append(modules, k.populate()...)...)...)
 	if err := k.app.Err(); err != nil {
 		k.opened()
 		return nil, errors.Join(fmt.Errorf("compose profile %s: %w", opts.Profile.Name, rootCause(err)), k.close())
@@ -211,7 +212,7 @@ func (k *Kernel) moduleOf(r row, o *Owner) fx.Option {
 
 // common are the options of every fx app: fx speaks at debug level only, and a
 // panic of a constructor is an error.
-func (k *Kernel) common() []fx.Option {
+func (k *Kernel) common(h *hooks) []fx.Option {
 	log := k.opts.Log
 	return []fx.Option{
 		fx.WithLogger(func() fxevent.Logger {
@@ -221,7 +222,7 @@ func (k *Kernel) common() []fx.Option {
 			return l
 		}),
 		fx.RecoverFromPanics(),
-		fx.StartTimeout(k.opts.StartLimit),
+		h.decorate(),
 	}
 }
 

@@ -272,7 +272,9 @@ func TestB74BlockedStopIsNamed(t *testing.T) {
 func TestOptionalRowIsMountedBehindTheBarrier(t *testing.T) {
 	m := &marks{}
 	failing := kernel.Define("failing", "Fails.", func() nothing { return nothing{} },
-		func(kernel.Instance, nothing) fx.Option { return fx.Invoke(func(greeter) error { return errors.New("not here") }) },
+		func(kernel.Instance, nothing) fx.Option {
+			return fx.Invoke(func(greeter) error { return errors.New("not here") })
+		},
 		kernel.Needs[greeter]())
 	k, err := compose(t, "plugins:\n  g: {use: greeter}\n  late: {use: user, required: false}\n  bad: {use: failing, required: false}\n",
 		provider(m), user(m), failing)
@@ -361,7 +363,14 @@ func TestRunSignals(t *testing.T) {
 			started := kernel.Define("started", "Says when it starts.", func() nothing { return nothing{} },
 				func(in kernel.Instance, _ nothing) fx.Option {
 					return fx.Invoke(func(lc fx.Lifecycle) {
-						lc.Append(fx.StartHook(func() { in.Ready.Go("signal", false, func(context.Context) error { return syscall.Kill(syscall.Getpid(), tc.signals[0]) }) }))
+						lc.Append(fx.StartHook(func() {
+							in.Ready.Go("signal", false, func(context.Context) error {
+								for slices.Contains(in.Ready.Pending(), "start of profile test") {
+									time.Sleep(time.Millisecond)
+								}
+								return syscall.Kill(syscall.Getpid(), tc.signals[0])
+							})
+						}))
 					})
 				})
 			if len(tc.signals) > 1 {

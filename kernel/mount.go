@@ -55,7 +55,8 @@ func (k *Kernel) mount(ctx context.Context, r row) (*Owner, error) {
 		return nil, fmt.Errorf("mount row %s: %w", e.ID, context.Cause(ctx))
 	}
 	o := k.owner.Child("mount " + e.ID)
-	opts := k.common()
+	var h hooks
+	opts := k.common(&h)
 	for _, t := range append(r.plugin.needs, r.plugin.wants...) {
 		if ptr, ok := k.seams[t]; ok {
 			opts = append(opts, supply(t, ptr.Elem()))
@@ -65,11 +66,12 @@ func (k *Kernel) mount(ctx context.Context, r row) (*Owner, error) {
 	if err := app.Err(); err != nil {
 		return nil, errors.Join(rowError(e, "", "%v", rootCause(err)), o.Close(ctx))
 	}
-	if err := app.Start(ctx); err != nil {
+	if err := h.during(ctx, app.Start); err != nil {
 		return nil, errors.Join(rowError(e, "", "start: %v", rootCause(err)), o.Close(ctx))
 	}
-	if err := o.OnClose("stop hooks", app.Stop); err != nil {
-		return nil, errors.Join(rowError(e, "", "%v", err), app.Stop(ctx))
+	stop := func(ctx context.Context) error { return h.during(ctx, app.Stop) }
+	if err := o.OnClose("stop hooks", stop); err != nil {
+		return nil, errors.Join(rowError(e, "", "%v", err), stop(ctx))
 	}
 	return o, nil
 }

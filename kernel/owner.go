@@ -166,9 +166,12 @@ const leastShare = 100 * time.Millisecond
 func runStep(ctx context.Context, s step, after int) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		share := max(time.Until(deadline)/time.Duration(after+1), leastShare)
+		if ctx.Err() != nil {
+			// An expired context would leave the step no time at all.
+			ctx = context.WithoutCancel(ctx)
+		}
 		var cancel context.CancelFunc
-		// Not derived from ctx: one that has expired would leave the step no time at all.
-		ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), share, fmt.Errorf("still running after %v", share.Round(time.Millisecond)))
+		ctx, cancel = context.WithTimeoutCause(ctx, share, fmt.Errorf("still running after %v", share.Round(time.Millisecond)))
 		defer cancel()
 	}
 	done := make(chan error, 1)

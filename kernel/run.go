@@ -32,7 +32,7 @@ func (k *Kernel) Start(ctx context.Context) error {
 	defer k.opened()
 	ctx, cancel := context.WithTimeout(ctx, k.opts.StartLimit)
 	defer cancel()
-	if err := k.app.Start(ctx); err != nil {
+	if err := k.hooks.during(ctx, k.app.Start); err != nil {
 		return errors.Join(fmt.Errorf("start profile %s: %w", k.opts.Profile.Name, rootCause(err)), k.close())
 	}
 	return nil
@@ -69,7 +69,7 @@ func (k *Kernel) close() error {
 	err := k.owner.Close(release)
 	tidy, cancelTidy := context.WithTimeout(context.Background(), stopHooksLimit)
 	defer cancelTidy()
-	return errors.Join(err, k.app.Stop(tidy))
+	return errors.Join(err, k.hooks.during(tidy, k.app.Stop))
 }
 
 // Run composes and starts a profile, serves until its end, and returns the exit
@@ -140,7 +140,7 @@ func serve(ctx context.Context, opts Options, ending <-chan int) (int, error) {
 	if err != nil {
 		// The work is done and on the disk; what did not let go is worth a line,
 		// not a failure.
-		opts.Log.Warn("the end of the process was not clean", "error", err)
+		k.opts.Log.Warn("the end of the process was not clean", "error", err)
 	}
 	return code, nil
 }

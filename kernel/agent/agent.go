@@ -1,0 +1,103 @@
+// Package agent holds the contract between front ends and the agent loop: an
+// agent takes messages into its inbox and reports through its log; the registry
+// makes, finds and closes agents. A front end needs nothing else (S104).
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"dsh/kernel"
+	"dsh/kernel/llm"
+	"dsh/kernel/session"
+	"dsh/kernel/tool"
+	"dsh/sdkproto"
+)
+
+// Spec says what agent is wanted.
+type Spec struct {
+	// ID is the session's id: not empty, at most 200 bytes encoded (decision R17).
+	ID string
+	// CWD is the session's working directory; it is made absolute and cleaned.
+	CWD   string
+	Route llm.Route
+	// Tools restricts the agent and its descendants; nil restricts nothing.
+	Tools *tool.Filter
+	// Parent is the delegating session's id, "" for a root; Depth is 0 for a root.
+	Parent string
+	Depth  int
+}
+
+// Mode says what Open may do.
+type Mode int
+
+const (
+	// OpenAny takes the live agent, else resumes the stored session, else makes a
+	// new one.
+	OpenAny Mode = iota
+	// OpenResume fails with session.ErrNotFound instead of making a new one.
+	OpenResume
+	// OpenNew fails with session.ErrExists when there is one.
+	OpenNew
+)
+
+// Errors of agents and registries.
+var (
+	// ErrClosing: the process or the agent is coming to rest; no new work.
+	ErrClosing = errors.New("agent is closing")
+	// ErrInboxFull: the inbox holds as many messages as it may.
+	ErrInboxFull = errors.New("too many queued prompts")
+)
+
+// Registry makes, finds and closes agents. All methods may be called from any
+// goroutine; those that touch one id are transactions: two racing Opens give
+// one agent.
+type Registry interface {
+	// Open gives the agent of spec.ID as mode says (decision D9). A live agent is
+	// returned as it is, whatever else spec says. Errors: those of CheckRoute and
+	// CheckTools, session.ErrOtherCWD and the store's, ErrClosing. A failed Open
+	// leaves nothing on the disk and may be tried again.
+	Open(ctx context.Context, spec Spec, mode Mode) (Agent, error)
+	// Get gives a live agent.
+	Get(id string) (Agent, bool)
+	// Close ends an agent: cancels its turn with cause, drops its queue, syncs and
+	// releases the session. An unknown id is no error.
+	Close(ctx context.Context, id string, cause Cause) error
+	// CheckRoute resolves a route, or says why it cannot be used.
+	CheckRoute(llm.Route) (llm.Route, error)
+	// CheckTools refuses an empty filter and names no tool has (spec jsonrpc 4.2).
+	CheckTools(*tool.Filter) error
+	// Watch calls fn for every agent that is live and every one to come, before
+	// the agent's first new event, until o is closed. fn must not block.
+	Watch(o *kernel.Owner, fn func(Agent, Spec)) error
+	// List gives the stored sessions of cwd ("" for all), newest first.
+	List(ctx context.Context, cwd string) ([]session.Header, error)
+	// Delete closes the agent, if live, and removes the session.
+	Delete(ctx context.Context, id string) error
+}
+
+// Cause says why something is cancelled.
+type Cause struct {
+	// Kind is one of sdkproto's Abort kinds.
+	Kind string
+	// Reason is a hook's text.
+	Reason string
+}
+
+// Agent is one live session with its loop. All methods may be called from any
+// goroutine.
+type Agent interface {
+	ID() string
+	Log() *session.Log
+	Status() sdkproto.Status
+	// Send puts a message into the inbox, wakes the agent, and returns the id of
+	// the message once it is on the disk. target is a sdkproto Target; content is
+	// kept verbatim. Errors: ErrInboxFull, ErrClosing, the log's.
+	Send(ctx context.Context, content []sdkproto.Block, source sdkproto.Source, target string) (messageID string, err error)
+	// Cancel ends the running turn and drops the queue; with a messageID it drops
+	// that message from the queue, or ends the turn that runs for it. It reports
+	// whether there was anything to cancel, and does not wait for the turn's end.
+	Cancel(cause Cause, messageID string) bool
+	// WhenIdle returns when the agent is idle.
+	WhenIdle(ctx context.Context) error
+}

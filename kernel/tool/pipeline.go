@@ -1,0 +1,122 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"dsh/kernel"
+	"dsh/sdkproto"
+)
+
+// Next runs the rest of the pipeline.
+type Next func(ctx context.Context, t Tool, in Invocation) (Result, error)
+
+// Stage wraps a call. It may refuse by returning without calling next, change
+// the invocation, or change the result. A panic in a stage refuses the call.
+type Stage func(ctx context.Context, t Tool, in Invocation, next Next) (Result, error)
+
+// Orders of the stages that are known; a lower one wraps a higher one.
+const (
+	// OrderLimit bounds the result, so it sees what every other stage made of it.
+	OrderLimit = 100
+	// OrderGate is for hooks, rules and modes: allow, deny, ask, replace input.
+	OrderGate = 200
+	// OrderApproval asks whoever must be asked.
+	OrderApproval = 300
+	// OrderGuard can only refuse.
+	OrderGuard = 400
+)
+
+// Pipeline is what every call passes on its way to the tool.
+type Pipeline struct {
+	mu     sync.RWMutex
+	stages []*stage
+}
+
+type stage struct {
+	order int
+	name  string
+	run   Stage
+}
+
+// NewPipeline makes a pipeline without stages.
+func NewPipeline() *Pipeline { return &Pipeline{} }
+
+// Use adds a stage until o is closed. Stages of equal order wrap in order of
+// registration.
+func (p *Pipeline) Use(o *kernel.Owner, order int, name string, run Stage) error {
+	s := &stage{order, name, run}
+	if err := o.OnClose("tool stage "+name, func(context.Context) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stages = slices.DeleteFunc(slices.Clone(p.stages), func(x *stage) bool { return x == s })
+		return nil
+	}); err != nil {
+		return fmt.Errorf("add tool stage %s: %w", name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stages = append(slices.Clone(p.stages), s)
+	slices.SortStableFunc(p.stages, func(a, b *stage) int { return a.order - b.order })
+	return nil
+}
+
+// Call looks the tool up, checks the arguments and runs the call through the
+// stages. It always gives a result: whatever goes wrong, panics included, is
+// one that tells the model. arguments is the model's text.
+func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in Invocation) Result {
+	t, ok := v.Lookup(name)
+	if !ok {
+		return ErrorResult("ToolNotFoundError", sdkproto.CodeUnknownTool, fmt.Sprintf("Error: unknown tool %q", name))
+	}
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
+	}
+	in.Arguments = []byte(arguments)
+	if err := checkArguments(t, in.Arguments); err != nil {
+		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err))
+	}
+	p.mu.RLock()
+	stages := p.stages
+	p.mu.RUnlock()
+	res, err := through(ctx, stages, t, in)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ErrorResult("AbortError", "ABORTED", fmt.Sprintf("Error: %s was cancelled", name))
+		}
+		return ErrorResult("ToolError", "TOOL_FAILED", fmt.Sprintf("Error: %s failed: %v", name, err))
+	}
+	return res
+}
+
+func through(ctx context.Context, stages []*stage, t Tool, in Invocation) (res Result, err error) {
+	at := "tool " + t.Spec().Name
+	if len(stages) > 0 {
+		at = "stage " + stages[0].name
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{At: at, Value: r, Stack: debug.Stack()}
+		}
+	}()
+	if len(stages) == 0 {
+		return t.Call(ctx, in)
+	}
+	return stages[0].run(ctx, t, in, func(ctx context.Context, t Tool, in Invocation) (Result, error) {
+		return through(ctx, stages[1:], t, in)
+	})
+}
+
+// PanicError is a contained panic of a tool or stage.
+type PanicError struct {
+	// At names the tool or stage.
+	At    string
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.At, e.Value) }

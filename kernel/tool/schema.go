@@ -1,0 +1,117 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	validate "github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"dsh/sdkproto/wirejson"
+)
+
+// SchemaFor derives a tool's parameters from a Go struct: json tags name the
+// members, `omitzero` makes one optional, a jsonschema tag describes it. The
+// form is the plain one that every provider takes: one type per member, no
+// unknown members.
+func SchemaFor[T any]() (json.RawMessage, error) {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", reflect.TypeFor[T](), err)
+	}
+	plain(s)
+	return wirejson.Marshal(s)
+}
+
+// plain replaces lists of types, which some model APIs refuse, by the one that
+// is not null.
+func plain(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if len(s.Types) > 0 {
+		if i := slices.IndexFunc(s.Types, func(t string) bool { return t != "null" }); i >= 0 {
+			s.Type, s.Types = s.Types[i], nil
+		}
+	}
+	for _, p := range s.Properties {
+		plain(p)
+	}
+	plain(s.Items)
+}
+
+// checker is implemented by tools that check their arguments themselves.
+type checker interface {
+	CheckArguments(json.RawMessage) error
+}
+
+func checkArguments(t Tool, arguments json.RawMessage) error {
+	trimmed := bytes.TrimSpace(arguments)
+	if !wirejson.Valid(trimmed) {
+		return errors.New("not a JSON value; send one JSON object")
+	}
+	if trimmed[0] != '{' {
+		return errors.New("not a JSON object; send one JSON object")
+	}
+	if c, ok := t.(checker); ok {
+		return c.CheckArguments(arguments)
+	}
+	return nil
+}
+
+// Checker validates values against one JSON Schema. It may be used from any
+// goroutine.
+type Checker struct{ schema *validate.Schema }
+
+// NewChecker compiles a schema.
+func NewChecker(schema json.RawMessage) (*Checker, error) {
+	doc, err := validate.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	c := validate.NewCompiler()
+	if err := c.AddResource("parameters.json", doc); err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	s, err := c.Compile("parameters.json")
+	if err != nil {
+		return nil, fmt.Errorf("compile schema: %w", err)
+	}
+	return &Checker{s}, nil
+}
+
+// Check gives all that is wrong with a value in one error, so that a model can
+// mend it in one go.
+func (c *Checker) Check(value json.RawMessage) error {
+	doc, err := validate.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return err
+	}
+	err = c.schema.Validate(doc)
+	var v *validate.ValidationError
+	if !errors.As(err, &v) {
+		return err
+	}
+	var parts []string
+	printer := message.NewPrinter(language.English)
+	var walk func(*validate.ValidationError)
+	walk = func(e *validate.ValidationError) {
+		if len(e.Causes) == 0 {
+			at := "/" + strings.Join(e.InstanceLocation, "/")
+			parts = append(parts, at+": "+e.ErrorKind.LocalizedString(printer))
+			return
+		}
+		for _, c := range e.Causes {
+			walk(c)
+		}
+	}
+	walk(v)
+	return errors.New(strings.Join(parts, "; "))
+}

@@ -1,0 +1,43 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"dsh/sdkproto/wirejson"
+)
+
+// Typed makes a Tool from a function over a parameter struct: the schema comes
+// from the struct (SchemaFor), and a call reaches the function only with
+// arguments that the schema accepts. spec.Parameters is filled in.
+func Typed[P any](spec Spec, call func(ctx context.Context, in Invocation, p P) (Result, error)) (Tool, error) {
+	schema, err := SchemaFor[P]()
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", spec.Name, err)
+	}
+	spec.Parameters = schema
+	checker, err := NewChecker(schema)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", spec.Name, err)
+	}
+	return &typed[P]{spec, checker, call}, nil
+}
+
+type typed[P any] struct {
+	spec    Spec
+	checker *Checker
+	call    func(context.Context, Invocation, P) (Result, error)
+}
+
+func (t *typed[P]) Spec() Spec { return t.spec }
+
+func (t *typed[P]) CheckArguments(arguments json.RawMessage) error { return t.checker.Check(arguments) }
+
+func (t *typed[P]) Call(ctx context.Context, in Invocation) (Result, error) {
+	var p P
+	if err := wirejson.Unmarshal(in.Arguments, &p); err != nil {
+		return Result{}, fmt.Errorf("decode arguments: %w", err)
+	}
+	return t.call(ctx, in, p)
+}
