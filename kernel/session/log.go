@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"dsh/sdkproto"
 	"dsh/sdkproto/wirejson"
@@ -115,7 +116,10 @@ func (l *Log) encode(drafts []Draft) ([]Record, error) {
 			at = max(at, now)
 		}
 		ev := sdkproto.Event{Type: d.Type, Seq: l.next + int64(i), Time: at, Ignorable: d.Ignorable, SourceEventSeqs: d.Sources}
-		err := surfaceOf(d, &ev)
+		err := checkType(d.Type)
+		if err == nil {
+			err = surfaceOf(d, &ev)
+		}
 		if err == nil {
 			buf = ev.AppendHead(buf)
 			ends[i].data = len(buf)
@@ -136,6 +140,14 @@ func (l *Log) encode(drafts []Draft) ([]Record, error) {
 		start = e.end
 	}
 	return records, nil
+}
+
+// checkType refuses what could not be read back.
+func checkType(eventType string) error {
+	if eventType == "" || !utf8.ValidString(eventType) {
+		return errors.New("an event type must be text and not empty")
+	}
+	return nil
 }
 
 // surfaceOf sets the surface operation: mandatory for the types that change the

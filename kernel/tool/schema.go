@@ -18,16 +18,41 @@ import (
 )
 
 // SchemaFor derives a tool's parameters from a Go struct: json tags name the
-// members, `omitzero` makes one optional, a jsonschema tag describes it. The
-// form is the plain one that every provider takes: one type per member, no
-// unknown members.
+// members, `omitzero` makes one optional, a jsonschema tag describes it, and an
+// enum tag lists the words a text may be, parted by commas. The form is the
+// plain one that every provider takes: one type per member, no unknown members.
 func SchemaFor[T any]() (json.RawMessage, error) {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", reflect.TypeFor[T](), err)
 	}
 	plain(s)
+	enums(s, reflect.TypeFor[T]())
 	return wirejson.Marshal(s)
+}
+
+// enums takes the words of enum tags up into the schema made from t.
+func enums(s *jsonschema.Schema, t reflect.Type) {
+	if s == nil {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		enums(s, t.Elem())
+	case reflect.Slice, reflect.Array:
+		enums(s.Items, t.Elem())
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			member := s.Properties[name]
+			if words := f.Tag.Get("enum"); words != "" && member != nil {
+				for word := range strings.SplitSeq(words, ",") {
+					member.Enum = append(member.Enum, word)
+				}
+			}
+			enums(member, f.Type)
+		}
+	}
 }
 
 // plain replaces lists of types, which some model APIs refuse, by the one that

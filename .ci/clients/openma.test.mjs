@@ -1,0 +1,9 @@
+// An independent TypeScript client of the same wire, unchanged.
+import { DeepSeekHarness } from '@openma/deepseek-harness-sdk'
+
+import { binary } from './harness.mjs'
+import { suite } from './suite.mjs'
+
+suite('openma', (setup, extra) => new DeepSeekHarness({
+  launchArgsOverride: [binary, '--profile', 'sdk'], env: setup.env, cwd: setup.workspace, ...setup.route, ...extra,
+}))

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dsh/kernel"
+	"dsh/kernel/profile"
+	"dsh/kernel/stdio"
+	"dsh/plugins"
+	"dsh/profiles"
+)
+
+// program is one run of the command.
+type program struct {
+	pair   *stdio.Pair
+	stderr io.Writer
+	args   []string
+	env    func(string) (string, bool)
+
+	flags struct {
+		profile    string
+		patches    []string
+		sets       []string
+		logLevel   string
+		home       string
+		dumpConfig bool
+	}
+	code int
+}
+
+// usageError is a command line that cannot be understood; it exits with
+// kernel.ExitUsage.
+type usageError struct{ error }
+
+// run executes the command line and gives the exit code.
+func (p *program) run() int {
+	root := p.command()
+	args := p.args
+	if cwd, _ := p.env("DSH_CWD"); len(args) == 0 && cwd != "" && !p.pair.Terminal() {
+		// A client that knows only the path of the runtime starts it like this
+		// (spec jsonrpc 12.3).
+		args = []string{"--profile", "sdk"}
+	}
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return p.code
+	}
+	fmt.Fprintf(p.stderr, "dsh: %s\n", indent(err.Error()))
+	var usage usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintln(p.stderr, "Run 'dsh --help' for usage.")
+		return kernel.ExitUsage
+	}
+	return kernel.ExitFailure
+}
+
+func (p *program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dsh --profile NAME",
+		Short: "A coding-agent harness that other programs drive",
+		Long: `dsh runs a harness profile: a named list of plugins that together make an agent.
+
+  dsh --profile sdk     serve JSON-RPC on standard input and output, one object a line
+  dsh demo              see a client drive the harness, without key or network
+
+Profiles are built in or lie in $DSH_HOME/profiles (default ~/.dsh). On top of a
+profile come $DSH_HOME/profile.yaml, --patch files, DSH_ variables and --set.`,
+		Example: `  dsh --profile sdk --dump-config
+  dsh --profile sdk --set shell.enabled=false
+  dsh --profile ./my-profile.yaml --patch local.yaml`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command or extra argument %q; a profile takes no arguments", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
+	}
+	root.SetOut(p.pair.Out)
+	root.SetErr(p.stderr)
+	root.SetVersionTemplate("dsh {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+
+	f := root.PersistentFlags()
+	f.StringVar(&p.flags.profile, "profile", "", "profile to run: a `name`, or the path of a YAML file")
+	f.StringArrayVar(&p.flags.patches, "patch", nil, "profile `file` on top of the profile; may be repeated")
+	f.StringArrayVar(&p.flags.sets, "set", nil, "one value on top of everything: `id.key=value`; may be repeated")
+	f.StringVar(&p.flags.logLevel, "log-level", "", "debug, info, warn or error (on standard error)")
+	f.StringVar(&p.flags.home, "home", "", "data `folder` (default $DSH_HOME, else ~/.dsh)")
+	root.Flags().BoolVar(&p.flags.dumpConfig, "dump-config", false, "print the composed profile, each value with its origin, and exit")
+	root.Flags().BoolP("version", "V", false, "print the version and exit")
+	return root
+}
+
+// serve runs the profile the flags name.
+func (p *program) serve(ctx context.Context) error {
+	if p.flags.profile == "" {
+		return usageError{fmt.Errorf("say what to run: --profile NAME, or the command demo (profiles: %s)", strings.Join(p.profileNames(), ", "))}
+	}
+	loaded, err := p.load()
+	if err != nil {
+		return err
+	}
+	if p.flags.dumpConfig {
+		return errors.Join(kernel.Check(plugins.Builtin(), loaded), loaded.Dump(p.pair.Out))
+	}
+	log := p.logger(loaded.Settings.LogLevel)
+	if v, _ := p.env("DSH_CORDIS_CONFIG"); v != "" {
+		log.Warn("DSH_CORDIS_CONFIG is ignored: this runtime is configured by profiles; use --patch or $DSH_HOME/profile.yaml")
+	}
+	p.code = kernel.Run(ctx, "dsh", p.stderr, kernel.Options{
+		Plugins: plugins.Builtin(), Profile: loaded, Stdio: p.pair, Log: log,
+	})
+	return nil
+}
+
+func (p *program) load() (*profile.Profile, error) {
+	home, err := p.home()
+	if err != nil {
+		return nil, err
+	}
+	return profile.Load(p.profileOptions(home))
+}
+
+func (p *program) profileOptions(home string) profile.Options {
+	return profile.Options{
+		Name: p.flags.profile, Embedded: profiles.FS, Home: home,
+		Patches: p.flags.patches, Sets: p.flags.sets, Env: p.env,
+		Flags: map[string]string{"logLevel": p.flags.logLevel, "home": p.flags.home},
+	}
+}
+
+func (p *program) profileNames() []string {
+	home, err := p.home()
+	if err != nil {
+		home = ""
+	}
+	names, err := profile.Names(p.profileOptions(home))
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// home is where profiles and data are looked up: the flag, else $DSH_HOME, else
+// ~/.dsh. A blank value counts as unset.
+func (p *program) home() (string, error) {
+	home := p.flags.home
+	if strings.TrimSpace(home) == "" {
+		home, _ = p.env("DSH_HOME")
+	}
+	if strings.TrimSpace(home) == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find the data folder: %w; set DSH_HOME or --home", err)
+		}
+		home = filepath.Join(user, ".dsh")
+	}
+	abs, err := filepath.Abs(home)
+	if err != nil {
+		return "", fmt.Errorf("data folder %s: %w", home, err)
+	}
+	return abs, nil
+}
+
+func (p *program) logger(level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo // profile.Load has checked it
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: l}))
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }

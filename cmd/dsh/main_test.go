@@ -1,0 +1,38 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// update rewrites the transcripts in testdata/wire with what the program does:
+// go test ./cmd/dsh -run TestWire -update
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata/wire")
+
+// TestMain makes the test binary be the programs that scripts start: dsh, and
+// dsh-probe, which is dsh with a window (see runProbe).
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"dsh":       main,
+		"dsh-probe": func() { os.Exit(runProbe()) },
+	})
+}
+
+// TestScript runs the scenarios of testdata/script.
+func TestScript(t *testing.T) {
+	testscript.Run(t, params("../../testdata/script"))
+}
+
+// TestWire runs those of testdata/wire, which compare whole conversations.
+func TestWire(t *testing.T) {
+	p := params("../../testdata/wire")
+	p.UpdateScripts = *update
+	testscript.Run(t, p)
+}
+
+func params(dir string) testscript.Params {
+	return testscript.Params{Dir: dir, Setup: setup, Cmds: commands(), RequireExplicitExec: true, RequireUniqueNames: true}
+}

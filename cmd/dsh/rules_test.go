@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
+)
+
+// wireRules checks what must hold of every conversation with one process,
+// whatever it is about, frame by frame:
+//
+//   - a frame is a request's one answer or one of the known notifications (spec
+//     jsonrpc 1.3, 2.4 to 2.7)
+//   - seq rises by one within a session (5.1)
+//   - status changes alternate, beginning with running (7.1)
+//   - idle comes only while no turn is open and no message waits (7.2)
+//   - after the answer to shutdown come only other answers (B79)
+type wireRules struct {
+	requests map[string]string // method by id
+	answered map[string]bool
+	sessions map[string]*sessionRules
+	over     bool
+}
+
+type sessionRules struct {
+	next    int64 // the seq that must come; -1 is any
+	running bool
+	turn    bool
+	waiting map[string][]any // inbox lists by target
+}
+
+func newWireRules() wireRules {
+	return wireRules{requests: map[string]string{}, answered: map[string]bool{}, sessions: map[string]*sessionRules{}}
+}
+
+func (r *wireRules) sent(frame any) {
+	if id := member(frame, "id"); id != nil {
+		r.requests[show(id)] = text(member(frame, "method"))
+	}
+}
+
+func (r *wireRules) received(frame any) error {
+	if member(frame, "jsonrpc") != "2.0" {
+		return errors.New(`a frame without "jsonrpc":"2.0"`)
+	}
+	if id := member(frame, "id"); id != nil {
+		return r.answer(show(id), frame)
+	}
+	if r.over {
+		return errors.New("a notification after the answer to shutdown")
+	}
+	params := member(frame, "params")
+	id := text(member(params, "sessionId"))
+	s := r.sessions[id]
+	if s == nil {
+		s = &sessionRules{next: -1, waiting: map[string][]any{}}
+		r.sessions[id] = s
+	}
+	switch method := text(member(frame, "method")); method {
+	case sdkproto.NotifySessionEvent:
+		return s.event(member(params, "event"))
+	case sdkproto.NotifySessionStatus:
+		return s.status(text(member(params, "status")))
+	default:
+		return fmt.Errorf("an unknown notification %q", method)
+	}
+}
+
+func (r *wireRules) answer(id string, frame any) error {
+	method, asked := r.requests[id]
+	_, good := member(frame, "result").(map[string]any)
+	failed := member(frame, "error") != nil
+	switch {
+	case !asked:
+		return errors.New("an answer to a request that was not sent")
+	case r.answered[id]:
+		return errors.New("a second answer to one request")
+	case good == failed:
+		return errors.New("an answer must have either an object `result` or an `error`")
+	}
+	r.answered[id] = true
+	r.over = r.over || method == sdkproto.MethodShutdown
+	return nil
+}
+
+func (s *sessionRules) event(event any) error {
+	seq := number(member(event, "seq"))
+	if seq < 0 || s.next >= 0 && seq != s.next {
+		return fmt.Errorf("seq %d where %d had to come", seq, s.next)
+	}
+	s.next = seq + 1
+	data := member(event, "data")
+	switch member(event, "type") {
+	case sdkproto.TypeTurnStart:
+		s.turn = true
+	case sdkproto.TypeTurnEnd:
+		s.turn = false
+	case sdkproto.TypeAgentInboxSpliced:
+		target := text(member(data, "target"))
+		waits := s.waiting[target]
+		// What an earlier process left in the inbox was not seen here.
+		start := min(max(0, int(number(member(data, "start")))), len(waits))
+		end := min(start+max(0, int(number(member(data, "removedCount")))), len(waits))
+		s.waiting[target] = slices.Replace(waits, start, end, list(member(data, "inserted"))...)
+	}
+	return nil
+}
+
+func (s *sessionRules) status(status string) error {
+	running := status == string(sdkproto.StatusRunning)
+	switch {
+	case !running && status != string(sdkproto.StatusIdle):
+		return fmt.Errorf("an unknown status %q", status)
+	case running == s.running:
+		return fmt.Errorf("status %s twice", status)
+	case !running && s.turn:
+		return errors.New("idle inside a turn")
+	case !running && len(s.waiting[sdkproto.TargetNextTurn]) > 0:
+		return errors.New("idle while a message waits for its turn")
+	}
+	s.running = running
+	return nil
+}
+
+// The rules must be able to fail.
+func TestWireRules(t *testing.T) {
+	event := func(seq int, eventType, data string) string {
+		return fmt.Sprintf(`<{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":%q,"seq":%d,"time":1,"data":%s}}}`, eventType, seq, data)
+	}
+	status := func(s string) string {
+		return fmt.Sprintf(`<{"jsonrpc":"2.0","method":"session.status","params":{"sessionId":"s","status":%q}}`, s)
+	}
+	receipt := `{"target":"next-turn","start":0,"inserted":[{"id":"m"}]}`
+	removal := `{"target":"next-turn","start":0,"removedCount":1,"inserted":[]}`
+	shutdown, end := `>{"id":1,"method":"shutdown"}`, `<{"jsonrpc":"2.0","id":1,"result":{}}`
+	for name, tc := range map[string]struct {
+		lines []string
+		want  string // part of the error; "" is none
+	}{
+		"a turn": {[]string{
+			event(3, "agent/inbox/spliced", receipt), status("running"), event(4, "turn/start", `{}`),
+			event(5, "agent/inbox/spliced", removal), event(6, "turn/end", `{}`), status("idle"),
+		}, ""},
+		"no version":          {[]string{`<{"id":1,"result":{}}`}, "jsonrpc"},
+		"array":               {[]string{`<[]`}, "jsonrpc"},
+		"unknown method":      {[]string{`<{"jsonrpc":"2.0","method":"x"}`}, "unknown notification"},
+		"answers":             {[]string{`>{"id":1,"method":"x"}`, `>{"id":"1","method":"x"}`, `<{"jsonrpc":"2.0","id":"1","error":{}}`, end}, ""},
+		"not asked":           {[]string{end}, "not sent"},
+		"id of another type":  {[]string{`>{"id":"1","method":"x"}`, end}, "not sent"},
+		"answered twice":      {[]string{`>{"id":1,"method":"x"}`, end, end}, "second answer"},
+		"neither":             {[]string{`>{"id":1,"method":"x"}`, `<{"jsonrpc":"2.0","id":1}`}, "either"},
+		"both":                {[]string{`>{"id":1,"method":"x"}`, `<{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`}, "either"},
+		"result not object":   {[]string{`>{"id":1,"method":"x"}`, `<{"jsonrpc":"2.0","id":1,"result":[]}`}, "either"},
+		"gap":                 {[]string{event(0, "x", `{}`), event(2, "x", `{}`)}, "seq 2"},
+		"seq twice":           {[]string{event(0, "x", `{}`), event(0, "x", `{}`)}, "seq 0"},
+		"running twice":       {[]string{status("running"), status("running")}, "twice"},
+		"first idle":          {[]string{status("idle")}, "twice"},
+		"unknown status":      {[]string{status("busy")}, "unknown status"},
+		"idle in a turn":      {[]string{status("running"), event(0, "turn/start", `{}`), status("idle")}, "inside a turn"},
+		"idle with a message": {[]string{event(0, "agent/inbox/spliced", receipt), status("running"), status("idle")}, "waits"},
+		"after shutdown":      {[]string{shutdown, end, status("running")}, "after the answer"},
+		"two shutdowns":       {[]string{shutdown, `>{"id":2,"method":"shutdown"}`, end, `<{"jsonrpc":"2.0","id":2,"result":{}}`}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := newWireRules()
+			var err error
+			for _, line := range tc.lines {
+				var frame any
+				if err := wirejson.Unmarshal([]byte(line[1:]), &frame); err != nil {
+					t.Fatal(err)
+				}
+				if line[0] == '>' {
+					rules.sent(frame)
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%v before the last line", err)
+				}
+				err = rules.received(frame)
+			}
+			if got := fmt.Sprint(err); (err == nil) != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
+)
+
+// transcript writes conversations for a reader: one line a frame, an arrow for
+// its direction, and what differs from run to run replaced:
+//
+//   - message and retry ids by U1, U2, ... in the order of their appearance
+//   - times by 0, the work directory by $WORK
+//   - the schemas of request/header by the names of the tools, which keeps the
+//     line short and the transcript independent of their wording
+//
+// The answer to a prompt has no fixed place among the notifications (spec
+// jsonrpc 1.4); it stands directly behind the write that asked.
+type transcript struct {
+	work string
+	ids  map[string]string
+}
+
+func newTranscript(work string) *transcript {
+	return &transcript{work: work, ids: map[string]string{}}
+}
+
+var (
+	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+	times = regexp.MustCompile(`"time":[0-9]+`)
+)
+
+// plain replaces what differs from run to run.
+func (t *transcript) plain(line []byte) string {
+	line = shortenTools(line)
+	text := times.ReplaceAllString(string(line), `"time":0`)
+	text = strings.ReplaceAll(text, t.work, "$WORK")
+	return uuids.ReplaceAllStringFunc(text, func(id string) string {
+		if t.ids[id] == "" {
+			t.ids[id] = fmt.Sprintf("U%d", len(t.ids)+1)
+		}
+		return t.ids[id]
+	})
+}
+
+func shortenTools(line []byte) []byte {
+	if !bytes.Contains(line, []byte(sdkproto.TypeRequestHeader)) {
+		return line
+	}
+	type data struct {
+		Header struct {
+			Tools json.RawMessage `json:"tools"`
+		} `json:"header"`
+	}
+	// The event of a notification, or an event alone.
+	var frame struct {
+		Params struct {
+			Event struct {
+				Data data `json:"data"`
+			} `json:"event"`
+		} `json:"params"`
+		Data data `json:"data"`
+	}
+	if err := wirejson.Unmarshal(line, &frame); err != nil {
+		return line
+	}
+	for _, tools := range []json.RawMessage{frame.Params.Event.Data.Header.Tools, frame.Data.Header.Tools} {
+		var named []struct {
+			Name string `json:"name"`
+		}
+		if tools == nil || wirejson.Unmarshal(tools, &named) != nil {
+			continue
+		}
+		names := make([]string, len(named))
+		for i, n := range named {
+			names[i] = n.Name
+		}
+		line = bytes.Replace(line, tools, []byte(show(names)), 1)
+	}
+	return line
+}
+
+// append adds the entries that were not shown yet.
+func (t *transcript) append(b *strings.Builder, p *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.entries
+	isPromptAnswer := func(e entry) bool {
+		id := member(e.value, "id")
+		return e.kind == received && id != nil && p.rules.requests[show(id)] == sdkproto.MethodSessionPrompt
+	}
+	for i := p.shown; i < len(all); i++ {
+		e := all[i]
+		if isPromptAnswer(e) {
+			continue
+		}
+		fmt.Fprintf(b, "%s %s\n", e.kind.arrow(), t.plain(e.line))
+		if e.kind != sent || i+1 < len(all) && all[i+1].kind == sent && all[i+1].write == e.write {
+			continue
+		}
+		for _, asked := range all[p.shown : i+1] {
+			if asked.kind != sent || asked.write != e.write {
+				continue
+			}
+			for _, answer := range all {
+				if isPromptAnswer(answer) && matches(member(asked.value, "id"), member(answer.value, "id")) {
+					fmt.Fprintf(b, "%s %s\n", received.arrow(), t.plain(answer.line))
+				}
+			}
+		}
+	}
+	p.shown = len(all)
+}

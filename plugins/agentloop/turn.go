@@ -1,0 +1,263 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"dsh/kernel/llm"
+	"dsh/kernel/session"
+	"dsh/sdkproto"
+)
+
+// turn is one turn: the steps between a turn/start and its turn/end.
+type turn struct {
+	a *actor
+	// number counts the turns of the session, step the steps of the turn, both
+	// from 1.
+	number, step int
+	// runsFor are the messages whose cancellation ends the turn.
+	runsFor []string
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	// failed counts the failed calls since the last good one.
+	failed int
+}
+
+// loop runs turns until the inbox is empty.
+func (a *actor) loop(context.Context) {
+	a.mu.Lock()
+	claimed := sync.OnceFunc(func() { close(a.claimed) })
+	a.looping = true
+	a.mu.Unlock()
+	defer claimed()
+	for a.more() {
+		p := a.prepare()
+		t, err := a.claim(p)
+		claimed()
+		if t == nil {
+			if err != nil {
+				a.fail(err)
+			}
+			break
+		}
+		if !t.finish(t.run(p)) {
+			break
+		}
+	}
+	// The barrier at the turn's end does not delay idle (decision D3).
+	if err := a.session.Sync(a.life); err != nil && a.life.Err() == nil {
+		a.r.log.Error("the end of a turn is not safe on the disk", "session", a.spec.ID, "error", err)
+	}
+}
+
+// more reports whether there is a message to run; without one it signals idle.
+func (a *actor) more() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.life.Err() != nil {
+		a.drop()
+	}
+	if len(a.pending(sdkproto.TargetNextStep))+len(a.pending(sdkproto.TargetNextTurn)) == 0 || a.life.Err() != nil {
+		a.rest()
+		return false
+	}
+	return true
+}
+
+// fail ends a run whose log takes no more.
+func (a *actor) fail(err error) {
+	if !errors.Is(err, session.ErrClosed) {
+		a.r.log.Error("a session cannot go on, because its log cannot be written", "session", a.spec.ID, "error", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rest()
+}
+
+// claim opens a turn: it takes all that waits for the next step and one prompt
+// from the inbox. What is claimed becomes a user/message in the same batch, so
+// that no crash can lose it between the two. It gives no turn when everything
+// has been cancelled meanwhile, after signalling idle.
+func (a *actor) claim(p prepared) (*turn, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	steering, prompts := a.pending(sdkproto.TargetNextStep), a.pending(sdkproto.TargetNextTurn)
+	if len(steering)+len(prompts) == 0 {
+		a.rest()
+		return nil, nil
+	}
+	prompts = prompts[:min(len(prompts), 1)]
+	var last session.Brackets
+	a.session.View(func() { last = a.state.Brackets })
+	t := &turn{a: a, number: last.Turn + 1, step: 1}
+	drafts := []session.Draft{{Type: sdkproto.TypeTurnStart, Data: &sdkproto.TurnStart{Turn: t.number}}}
+	if len(steering) > 0 {
+		drafts = append(drafts, splice(sdkproto.TargetNextStep, 0, len(steering), ""))
+	}
+	if len(prompts) > 0 {
+		drafts = append(drafts, splice(sdkproto.TargetNextTurn, 0, 1, ""))
+	}
+	drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepStart, Data: &sdkproto.StepStart{Turn: t.number, Step: 1}})
+	promptAt := len(drafts)
+	drafts = append(drafts, userMessages(prompts)...)
+	drafts = append(drafts, userMessages(steering)...)
+	title := ""
+	if len(prompts) > 0 && !last.Titled {
+		title = titleOf(prompts[0].Content)
+	}
+	if title == "" {
+		drafts = append(drafts, p.drafts...)
+	}
+	first, err := a.session.Append(drafts...)
+	if err != nil {
+		return nil, err
+	}
+	if title != "" {
+		// A batch of its own: it cites the prompt's place in the log.
+		drafts = append([]session.Draft{titleDraft(title, first+int64(promptAt))}, p.drafts...)
+		if _, err := a.session.Append(drafts...); err != nil {
+			return nil, err
+		}
+	}
+	a.resumed = a.resumed && p.err != nil
+	for _, m := range prompts {
+		t.runsFor = append(t.runsFor, m.ID)
+	}
+	if len(prompts) == 0 {
+		for _, m := range steering {
+			t.runsFor = append(t.runsFor, m.ID)
+		}
+	}
+	t.ctx, t.cancel = context.WithCancelCause(a.life)
+	a.turn = t
+	return t, nil
+}
+
+func userMessages(msgs []sdkproto.Message) []session.Draft {
+	drafts := make([]session.Draft, len(msgs))
+	for i := range msgs {
+		drafts[i] = session.Draft{Type: sdkproto.TypeUserMessage, Data: msgs[i]}
+	}
+	return drafts
+}
+
+// nextStep closes the step and opens the next one with what waits for it.
+func (t *turn) nextStep(p prepared) error {
+	t.a.mu.Lock()
+	defer t.a.mu.Unlock()
+	steering := t.a.pending(sdkproto.TargetNextStep)
+	drafts := []session.Draft{{Type: sdkproto.TypeStepEnd, Data: &sdkproto.StepEnd{Turn: t.number, Step: t.step}}}
+	if len(steering) > 0 {
+		drafts = append(drafts, splice(sdkproto.TargetNextStep, 0, len(steering), ""))
+	}
+	drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepStart, Data: &sdkproto.StepStart{Turn: t.number, Step: t.step + 1}})
+	drafts = append(drafts, userMessages(steering)...)
+	drafts = append(drafts, p.drafts...)
+	if _, err := t.a.session.Append(drafts...); err != nil {
+		return err
+	}
+	t.step++
+	return nil
+}
+
+// CodeTooManyFailedCalls is the code of a turn that ended because of too many
+// failed calls in a row.
+const CodeTooManyFailedCalls = "TOO_MANY_FAILED_CALLS"
+
+// run is the turn between its opening and its closing events. It gives the
+// reason to close it with; a panic is one too.
+func (t *turn) run(p prepared) (end sdkproto.TurnEndReason) {
+	err := guard("the agent loop", func() (err error) {
+		end, err = t.steps(p)
+		return err
+	})
+	if err == nil {
+		return end
+	}
+	var broken *panicError
+	if errors.As(err, &broken) {
+		t.a.r.log.Error("a turn failed", "session", t.a.spec.ID, "error", err, "stack", string(broken.stack))
+	}
+	return endError(llm.Failure(err))
+}
+
+func endError(f sdkproto.Failure) sdkproto.TurnEndReason {
+	return sdkproto.TurnEndReason{Kind: sdkproto.EndError, Error: &f}
+}
+
+func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
+	config := &t.a.r.config
+	for {
+		if p.err != nil {
+			return sdkproto.TurnEndReason{}, p.err
+		}
+		answer, err := t.request(p)
+		if err != nil {
+			return sdkproto.TurnEndReason{}, err
+		}
+		calls := answer.calls()
+		switch {
+		case answer.finish == sdkproto.FinishMaxTokens:
+			return sdkproto.TurnEndReason{Kind: sdkproto.EndMaxTokens}, nil
+		case len(calls) == 0:
+			return sdkproto.TurnEndReason{Kind: sdkproto.EndCompleted}, nil
+		}
+		if err := t.runCalls(calls); err != nil {
+			return sdkproto.TurnEndReason{}, err
+		}
+		switch {
+		case t.ctx.Err() != nil:
+			return sdkproto.TurnEndReason{}, context.Cause(t.ctx)
+		case t.failed >= config.MaxFailedCalls:
+			return endError(sdkproto.Failure{
+				Code:    CodeTooManyFailedCalls,
+				Message: fmt.Sprintf("%d tool calls in a row failed; the turn was ended (limit maxFailedCalls)", t.failed),
+			}), nil
+		case t.step >= config.MaxSteps:
+			return sdkproto.TurnEndReason{Kind: sdkproto.EndMaxSteps}, nil
+		}
+		if p = t.a.prepare(); p.err != nil {
+			return sdkproto.TurnEndReason{}, p.err
+		}
+		if err := t.nextStep(p); err != nil {
+			return sdkproto.TurnEndReason{}, err
+		}
+	}
+}
+
+// finish closes what the turn left open. A turn that was cancelled before this
+// moment ends as aborted, whatever else happened. It reports whether the log
+// took it.
+func (t *turn) finish(end sdkproto.TurnEndReason) bool {
+	a := t.a
+	a.mu.Lock()
+	if t.ctx.Err() != nil {
+		end = sdkproto.TurnEndReason{Kind: sdkproto.EndAborted, Reason: abortReason(t.ctx)}
+	}
+	var drafts []session.Draft
+	last := a.session.LastTime()
+	a.session.View(func() {
+		if len(a.state.Brackets.Calls) > 0 {
+			// Only after a failure of the loop itself.
+			for _, d := range a.state.Repairs(last) {
+				if d.Type == sdkproto.TypeToolResult {
+					drafts = append(drafts, d)
+				}
+			}
+		}
+		if a.state.Brackets.StepOpen {
+			drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepEnd, Data: &sdkproto.StepEnd{Turn: t.number, Step: t.step}})
+		}
+	})
+	drafts = append(drafts, session.Draft{Type: sdkproto.TypeTurnEnd, Data: &sdkproto.TurnEnd{Turn: t.number, Reason: end}})
+	_, err := a.session.Append(drafts...)
+	a.turn = nil
+	a.mu.Unlock()
+	t.cancel(nil)
+	if err != nil {
+		a.fail(err)
+	}
+	return err == nil
+}

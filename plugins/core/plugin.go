@@ -1,0 +1,25 @@
+// Package core is the plugin that provides the registries where all others
+// meet (decision R1). It is the first row of profile base.
+package core
+
+import (
+	"go.uber.org/fx"
+
+	"dsh/kernel"
+	"dsh/kernel/llm"
+	"dsh/kernel/prompt"
+	"dsh/kernel/tool"
+)
+
+// Config has nothing to say.
+type Config struct{}
+
+// Plugin is the row type "core".
+var Plugin = kernel.Define("core", "Provides the registries of models, tools and prompt sections.",
+	func() Config { return Config{} },
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Provide(llm.NewRouter, tool.NewRegistry, tool.NewPipeline, prompt.NewSections)
+	},
+	kernel.Provides[*llm.Router](), kernel.Provides[*tool.Registry](),
+	kernel.Provides[*tool.Pipeline](), kernel.Provides[*prompt.Sections](),
+)

@@ -1,0 +1,45 @@
+package jsonrpc
+
+import (
+	"context"
+
+	"go.uber.org/fx"
+
+	"dsh/kernel"
+	"dsh/kernel/agent"
+)
+
+// Plugin is the row type "jsonrpc".
+var Plugin = kernel.Define("jsonrpc", "Serves the dsh SDK protocol, JSON-RPC lines on standard input and output.", defaults,
+	func(_ kernel.Instance, c Config) fx.Option {
+		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(fromRow, fx.Private), fx.Invoke(start))
+	}, kernel.Needs[agent.Registry](), kernel.Claims("stdio"))
+
+// Params is what the server takes from the composition: the one seam it needs
+// (S104).
+type Params struct {
+	fx.In
+
+	Self   kernel.Instance
+	Config Config
+	Agents agent.Registry
+}
+
+func fromRow(p Params) *Server {
+	return New(Options{
+		Agents: p.Agents,
+		Owner:  p.Self.Owner,
+		Root:   p.Self.Root,
+		Ready:  p.Self.Ready,
+		In:     p.Self.Stdio.In,
+		Out:    p.Self.Stdio.Out,
+		Exit:   p.Self.Root.Exit,
+		Log:    p.Self.Log,
+		Limits: Limits{MaxLine: p.Config.MaxLine, MaxQueued: p.Config.MaxQueued},
+	})
+}
+
+// start lets the server read once the rows it was composed with are made.
+func start(lc fx.Lifecycle, s *Server) {
+	lc.Append(fx.StartHook(func(context.Context) error { return s.Serve() }))
+}

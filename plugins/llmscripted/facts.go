@@ -1,0 +1,122 @@
+package llmscripted
+
+import (
+	"fmt"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+
+	"dsh/kernel/llm"
+	"dsh/sdkproto"
+)
+
+// facts are what rules and templates may know of a request.
+type facts struct {
+	model string
+	// user is the text of the last message of a person; turn counts those
+	// messages, and step is one more than the answers that followed the last.
+	user       string
+	turn, step int
+	// results are those that followed the last message of a person, in order.
+	results []result
+	// match holds the groups of the rule's regular expression.
+	match []string
+	// sent counts the characters of the request.
+	sent int
+}
+
+type result struct {
+	tool, text string
+	failed     bool
+}
+
+func factsOf(req llm.Request) *facts {
+	f := &facts{model: req.Header.Config.Model, step: 1, sent: utf8.RuneCountInString(req.Header.System)}
+	for _, t := range req.Header.Tools {
+		f.sent += utf8.RuneCountInString(t.Name) + utf8.RuneCountInString(t.Description) + utf8.RuneCount(t.Parameters)
+	}
+	names := map[string]string{}
+	for _, m := range req.Messages {
+		switch {
+		case m.Source.Kind == sdkproto.SourceUser:
+			f.turn++
+			f.step = 1
+			f.user = sdkproto.TextOf(m.Content)
+			f.results = nil
+		case m.Role == sdkproto.RoleAssistant:
+			f.step++
+		}
+		for _, b := range m.Content {
+			switch b.Type {
+			case sdkproto.BlockToolCall:
+				names[b.ID] = b.Name
+				f.sent += utf8.RuneCountInString(b.Name) + utf8.RuneCountInString(b.Arguments)
+			case sdkproto.BlockToolResult:
+				r := result{names[b.ToolCallID], sdkproto.TextOf(b.Content), b.IsError}
+				f.results = append(f.results, r)
+				f.sent += utf8.RuneCountInString(r.text)
+			default:
+				f.sent += utf8.RuneCountInString(b.Text)
+			}
+		}
+	}
+	return f
+}
+
+// functions are what templates may call.
+func (f *facts) functions() template.FuncMap {
+	return template.FuncMap{
+		"user":  func() string { return f.user },
+		"turn":  func() int { return f.turn },
+		"step":  func() int { return f.step },
+		"model": func() string { return f.model },
+		"match": func(n int) (string, error) {
+			if n < 0 || n >= len(f.match) {
+				return "", fmt.Errorf("the rule's `matches` has no group %d", n)
+			}
+			return f.match[n], nil
+		},
+		"result": func(n ...int) (string, error) {
+			r, err := f.result(n)
+			return r.text, err
+		},
+		"tool": func(n ...int) (string, error) {
+			r, err := f.result(n)
+			return r.tool, err
+		},
+		"failed": func(n ...int) (bool, error) {
+			r, err := f.result(n)
+			return r.failed, err
+		},
+		"results": func() []string {
+			texts := make([]string, len(f.results))
+			for i, r := range f.results {
+				texts[i] = r.text
+			}
+			return texts
+		},
+		"lines": firstLines,
+	}
+}
+
+// result gives the n-th tool result of the turn, from 1; the last one without n.
+func (f *facts) result(n []int) (result, error) {
+	switch {
+	case len(n) > 1:
+		return result{}, fmt.Errorf("takes one number, the place of a tool result, or none")
+	case len(n) == 0 && len(f.results) > 0:
+		return f.results[len(f.results)-1], nil
+	case len(n) == 1 && n[0] >= 1 && n[0] <= len(f.results):
+		return f.results[n[0]-1], nil
+	}
+	return result{}, fmt.Errorf("there is no such tool result; the turn has %d", len(f.results))
+}
+
+// firstLines shortens a text to n lines and says so.
+func firstLines(n int, text string) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if n < 0 || n >= len(all) {
+		return strings.Join(all, "\n")
+	}
+	return strings.Join(append(all[:n], "..."), "\n")
+}

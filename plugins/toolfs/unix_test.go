@@ -1,0 +1,161 @@
+//go:build unix
+
+package toolfs
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+)
+
+func (x *fixture) mode(name string) fs.FileMode {
+	x.t.Helper()
+	info, err := os.Stat(x.path(name))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return info.Mode()
+}
+
+// changes are the ways to give the file f the content "after\n".
+var changes = map[string]func(x *fixture, name string){
+	"write": func(x *fixture, name string) { x.good("write", args{"file_path": name, "content": "after\n"}) },
+	"edit": func(x *fixture, name string) {
+		x.good("edit", args{"file_path": name, "old_string": "before", "new_string": "after"})
+	},
+}
+
+func TestChangeKeepsTheMode(t *testing.T) {
+	for how, change := range changes {
+		t.Run(how, func(t *testing.T) {
+			x := setUp(t, defaults())
+			for _, mode := range []fs.FileMode{0o600, 0o755, 0o640, 0o666} {
+				if err := os.Chmod(x.put("f", "before\n"), mode); err != nil {
+					t.Fatal(err)
+				}
+				change(x, "f")
+				if got := x.mode("f"); got != mode || x.get("f") != "after\n" {
+					t.Errorf("mode %v and content %q, want %v", got, x.get("f"), mode)
+				}
+			}
+		})
+	}
+}
+
+func TestNewFilesHaveTheUsualMode(t *testing.T) {
+	x := setUp(t, defaults())
+	usual, err := os.Create(x.path("usual"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := usual.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x.good("write", args{"file_path": "f", "content": "x"})
+	if got, want := x.mode("f"), x.mode("usual"); got != want {
+		t.Errorf("mode %v, want %v", got, want)
+	}
+}
+
+func TestChangeGoesThroughLinks(t *testing.T) {
+	for how, change := range changes {
+		t.Run(how, func(t *testing.T) {
+			x := setUp(t, defaults())
+			x.put("real/f", "before\n")
+			if err := os.Symlink("real/f", x.path("link")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("link", x.path("link2")); err != nil {
+				t.Fatal(err)
+			}
+			change(x, "link2")
+			for _, name := range []string{"link", "link2"} {
+				if info, err := os.Lstat(x.path(name)); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+					t.Errorf("%s is no link any more: %v %v", name, info.Mode(), err)
+				}
+			}
+			if got := x.get("real/f"); got != "after\n" {
+				t.Errorf("the target holds %q", got)
+			}
+		})
+	}
+}
+
+func TestWriteThroughALinkToNothing(t *testing.T) {
+	x := setUp(t, defaults())
+	for link, to := range map[string]string{"a": "b", "b": "new/f", "loop1": "loop2", "loop2": "loop1"} {
+		if err := os.Symlink(to, x.path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.good("write", args{"file_path": "a", "content": "after\n"})
+	if got := x.get("new/f"); got != "after\n" {
+		t.Errorf("the target holds %q", got)
+	}
+	if to, err := os.Readlink(x.path("a")); err != nil || to != "b" {
+		t.Errorf("the link leads to %q: %v", to, err)
+	}
+	x.bad("write", args{"file_path": "loop1", "content": "x"}, codeFailed, "too many links")
+	x.bad("read", args{"file_path": "loop1"}, codeFailed, "too many")
+}
+
+func TestChangeKeepsHardLinks(t *testing.T) {
+	for how, change := range changes {
+		t.Run(how, func(t *testing.T) {
+			x := setUp(t, defaults())
+			if err := os.Link(x.put("f", "before\n"), x.path("g")); err != nil {
+				t.Fatal(err)
+			}
+			change(x, "f")
+			if got := x.get("g"); got != "after\n" {
+				t.Errorf("the other name shows %q", got)
+			}
+			x.onlyFiles("", "f", "g")
+		})
+	}
+}
+
+func TestRewriteShortens(t *testing.T) {
+	x := setUp(t, defaults())
+	if err := os.Link(x.put("f", "a long text before\n"), x.path("g")); err != nil {
+		t.Fatal(err)
+	}
+	x.good("write", args{"file_path": "f", "content": "x"})
+	if got := x.get("g"); got != "x" {
+		t.Errorf("content %q", got)
+	}
+}
+
+func TestChangeKeepsTheOwner(t *testing.T) {
+	x := setUp(t, defaults())
+	p := x.put("f", "before\n")
+	// Only root may give files away; anybody else tests that nothing changes.
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = 12345
+	}
+	if err := os.Chown(p, uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	changes["edit"](x, "f")
+	info, err := os.Stat(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Sys().(*syscall.Stat_t).Uid; int(got) != uid {
+		t.Errorf("the owner is %d, want %d", got, uid)
+	}
+}
+
+func TestPipesAndDevicesAreRefused(t *testing.T) {
+	x := setUp(t, defaults())
+	if err := syscall.Mkfifo(x.path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"pipe", "/dev/null"} {
+		x.bad("read", args{"file_path": p}, codeNotFile, "only regular files")
+		x.bad("write", args{"file_path": p, "content": "x"}, codeNotFile, "only regular files")
+		x.bad("edit", args{"file_path": p, "old_string": "a", "new_string": "x"}, codeNotFile, "only regular files")
+	}
+}

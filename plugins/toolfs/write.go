@@ -1,0 +1,127 @@
+package toolfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"dsh/kernel/tool"
+	"dsh/kernel/workspace"
+	"dsh/plugins/internal/textfile"
+)
+
+type writeParams struct {
+	FilePath string `json:"file_path" jsonschema:"The file to write: an absolute path, or one relative to the working directory."`
+	Content  string `json:"content" jsonschema:"All that the file shall hold."`
+}
+
+func (f *Files) callWrite(ctx context.Context, in tool.Invocation, p writeParams) (tool.Result, error) {
+	return f.change(ctx, in, "write", p.FilePath, func(path string) (change, *tool.Result) {
+		d, known, res := f.existing(path)
+		if res != nil {
+			return change{}, res
+		}
+		c := change{old: d.info, before: d.text, after: p.Content, comparable: known}
+		text := p.Content
+		if known && d.info != nil {
+			// A new text in the style of the file that was there (case B65).
+			if d.enc != textfile.UTF8 {
+				text = strings.TrimPrefix(text, textfile.UTF8BOM.BOM())
+			}
+			if !strings.Contains(text, "\r\n") {
+				text = withEnds(text, lineEnd(d.text))
+			}
+			c.after = text
+		}
+		data, err := d.enc.Encode(text)
+		if err != nil {
+			r := describe("write", path, err)
+			return change{}, &r
+		}
+		c.data = data
+		c.said = fmt.Sprintf("Updated file (%s)", counted(countTextLines(text), "line"))
+		if d.info == nil {
+			c.said = strings.Replace(c.said, "Updated", "Created", 1)
+		}
+		return c, nil
+	})
+}
+
+// existing loads the file that is to be replaced, if there is one and it is
+// text that fits; known is false if only its info is of use.
+func (f *Files) existing(path string) (d document, known bool, res *tool.Result) {
+	d, err := load(path, f.config.EditBytes)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return d, true, nil
+	case d.info != nil:
+		// What it holds is to be replaced whatever it is, and tells no style.
+		return document{info: d.info}, false, nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		// A file that may be written but not read.
+		if info, statErr := os.Stat(path); statErr == nil {
+			return document{info: info}, false, nil
+		}
+	}
+	r := describe("write", path, err)
+	return d, false, &r
+}
+
+// change is what a call is going to do to a file.
+type change struct {
+	// old describes the file, nil for one to be created.
+	old  fs.FileInfo
+	data []byte
+	// before and after are the texts, for the diff, if they are comparable.
+	before, after string
+	comparable    bool
+	// said tells the model what was done.
+	said string
+}
+
+// change carries out a call that changes a file: it finds the file behind the
+// path, holds it, and asks plan what to do.
+func (f *Files) change(ctx context.Context, in tool.Invocation, doing, path string, plan func(path string) (change, *tool.Result)) (tool.Result, error) {
+	named, err := workspace.Resolve(in.CWD, path)
+	if err != nil {
+		return failed(codeArguments, "cannot %s: %v", doing, err), nil
+	}
+	real, err := target("", named)
+	if err != nil {
+		return describe(doing, named, err), nil
+	}
+	unlock, err := f.locks.lock(ctx, real)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer unlock()
+	if err := cancelled(ctx); err != nil {
+		return tool.Result{}, err
+	}
+	c, res := plan(real)
+	if res != nil {
+		return *res, nil
+	}
+	if err := replaceFile(ctx, real, c.data, c.old); err != nil {
+		if gone := cancelled(ctx); gone != nil {
+			return tool.Result{}, gone
+		}
+		return describe(doing, named, err), nil
+	}
+	out := tool.TextResult(fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", printable(named), c.said))
+	if c.comparable {
+		out.Meta = meta(named, c.before, c.after)
+	}
+	return out, nil
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

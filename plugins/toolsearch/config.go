@@ -1,0 +1,33 @@
+package toolsearch
+
+import (
+	"errors"
+
+	"dsh/kernel"
+)
+
+// Config says what a deployment may choose; an empty one is valid.
+type Config struct {
+	// MaxFiles is how many files glob gives.
+	MaxFiles int `json:"maxFiles"`
+	// MaxMatches is how many lines grep gives.
+	MaxMatches int `json:"maxMatches"`
+	// LineRunes bounds one line that grep gives, in characters.
+	LineRunes int `json:"lineRunes"`
+	// TimeoutMs bounds one search; what was found by then is given.
+	TimeoutMs int `json:"timeoutMs"`
+}
+
+func defaults() Config {
+	return Config{MaxFiles: 100, MaxMatches: 100, LineRunes: 250, TimeoutMs: 20_000}
+}
+
+// Validate reports everything that is wrong at once.
+func (c *Config) Validate() error {
+	return errors.Join(
+		kernel.AtLeast("maxFiles", c.MaxFiles, 1),
+		kernel.AtLeast("maxMatches", c.MaxMatches, 1),
+		kernel.AtLeast("lineRunes", c.LineRunes, 80),
+		kernel.AtLeast("timeoutMs", c.TimeoutMs, 1),
+	)
+}

@@ -1,0 +1,48 @@
+package toolsearch
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"dsh/kernel"
+	"dsh/kernel/tool/tooltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestDeclaration(t *testing.T) {
+	if err := kernel.CheckDeclaration(Plugin); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	c := defaults()
+	if err := c.Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	wrong, ok := (&Config{}).Validate().(interface{ Unwrap() []error })
+	if !ok || len(wrong.Unwrap()) != 4 {
+		t.Errorf("zeros: %v, want four findings", wrong)
+	}
+}
+
+func TestContract(t *testing.T) {
+	x := setUp(t, defaults())
+	x.put("a/b.go", "package b\n")
+	x.put("a/c.txt", "text\n")
+	t.Run("glob", func(t *testing.T) {
+		tooltest.TestTool(t, x.s.glob, tooltest.Options{
+			CWD:      x.dir,
+			Good:     []string{`{"pattern":"**/*.go","path":"a"}`, `{"pattern":"nothing"}`},
+			NotEmpty: []string{"pattern"},
+		})
+	})
+	t.Run("grep", func(t *testing.T) {
+		tooltest.TestTool(t, x.s.grep, tooltest.Options{
+			CWD:  x.dir,
+			Good: []string{`{"pattern":"pack.*","path":"a","include":"*.go"}`, `{"pattern":"nothing"}`},
+		})
+	})
+}

@@ -1,0 +1,218 @@
+package toolsearch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"unicode/utf8"
+
+	"dsh/plugins/internal/textfile"
+)
+
+const (
+	// readSize is what is read at once.
+	readSize = 64 << 10
+	// maxLine is how much of a line is searched, in bytes. It bounds memory, and
+	// the time until a search notices that it is cancelled.
+	maxLine = 256 << 10
+)
+
+// matcher finds lines in files. It may be used from any goroutine.
+type matcher struct {
+	re *regexp.Regexp
+	// must is in every match; empty if there is no such text.
+	must []byte
+	// most is how many lines of one file are wanted.
+	most      int
+	lineRunes int
+}
+
+func newMatcher(re *regexp.Regexp, c Config) *matcher {
+	m := &matcher{re: re, most: c.MaxMatches + 1, lineRunes: c.LineRunes}
+	if tree, err := syntax.Parse(re.String(), syntax.Perl); err == nil {
+		m.must = []byte(required(tree.Simplify()))
+	}
+	return m
+}
+
+// required gives a text that is part of everything an expression matches, the
+// longest that is easily found. Looking for it is much quicker than matching.
+func required(re *syntax.Regexp) string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		// U+FFFD also matches a byte that is not text.
+		if re.Flags&syntax.FoldCase == 0 && !slices.Contains(re.Rune, utf8.RuneError) {
+			return string(re.Rune)
+		}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpConcat:
+		longest := ""
+		for _, sub := range re.Sub {
+			if s := required(sub); len(s) > len(longest) {
+				longest = s
+			}
+		}
+		return longest
+	}
+	return ""
+}
+
+// hit is a line that matches.
+type hit struct {
+	line int
+	text string
+}
+
+type fileResult struct {
+	hits     []hit
+	binary   bool
+	cutLines bool
+}
+
+// buffer holds the part of a file that is being searched.
+type buffer struct{ b []byte }
+
+// fill reads on behind what is in the buffer, which has room.
+func (b *buffer) fill(r io.Reader) error {
+	n, err := r.Read(b.b[len(b.b):cap(b.b)])
+	b.b = b.b[:len(b.b)+n]
+	return err
+}
+
+// keep drops all but the last n bytes.
+func (b *buffer) keep(n int) { b.b = b.b[:copy(b.b, b.b[len(b.b)-n:])] }
+
+func (b *buffer) grow() {
+	larger := make([]byte, len(b.b), min(2*cap(b.b), maxLine))
+	copy(larger, b.b)
+	b.b = larger
+}
+
+// file searches a file. It needs no more memory than buf, whatever the file
+// holds, and ends soon after ctx does.
+func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResult, error) {
+	var res fileResult
+	f, _, err := textfile.Open(path)
+	if err != nil {
+		return res, err
+	}
+	defer f.Close()
+	buf.b = buf.b[:0]
+	err = buf.fill(f)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return res, err
+	}
+	enc := textfile.Sniff(buf.b)
+	if enc == textfile.Binary {
+		res.binary = true
+		return res, nil
+	}
+	buf.keep(len(buf.b) - len(enc.BOM()))
+	var r io.Reader = f
+	if enc == textfile.UTF16LE || enc == textfile.UTF16BE {
+		r = enc.Reader(io.MultiReader(bytes.NewReader(bytes.Clone(buf.b)), f))
+		buf.b = buf.b[:0]
+	}
+	line, skipping := 1, false
+	for {
+		if ctx.Err() != nil {
+			return res, context.Cause(ctx)
+		}
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return res, err
+		}
+		whole := len(buf.b)
+		if !ended {
+			whole = bytes.LastIndexByte(buf.b, '\n') + 1
+		}
+		block := buf.b[:whole]
+		if skipping {
+			end := bytes.IndexByte(block, '\n')
+			switch {
+			case end >= 0:
+				block, skipping = block[end+1:], false
+				line++
+			default:
+				block, whole = nil, len(buf.b)
+			}
+		}
+		if whole == 0 && len(buf.b) == maxLine {
+			// A line that does not end: its start stands for it.
+			block, whole, skipping, res.cutLines = buf.b, len(buf.b), true, true
+		}
+		line = m.block(block, line, &res)
+		if ended || len(res.hits) >= m.most {
+			return res, nil
+		}
+		buf.keep(len(buf.b) - whole)
+		if len(buf.b) == cap(buf.b) {
+			buf.grow()
+		}
+		err = buf.fill(r)
+	}
+}
+
+// block searches whole lines, the first of which has the number given, and
+// gives the number of the line behind them.
+func (m *matcher) block(b []byte, line int, res *fileResult) int {
+	for len(b) > 0 && len(res.hits) < m.most {
+		start := 0
+		if len(m.must) > 0 {
+			i := bytes.Index(b, m.must)
+			if i < 0 {
+				return line + bytes.Count(b, []byte{'\n'})
+			}
+			start = bytes.LastIndexByte(b[:i], '\n') + 1
+			line += bytes.Count(b[:start], []byte{'\n'})
+		}
+		rest := b[start:]
+		text := rest
+		b = nil
+		ended := false
+		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
+			text, b, ended = rest[:end], rest[end+1:], true
+		}
+		text = bytes.TrimSuffix(text, []byte{'\r'})
+		if at := m.re.FindIndex(text); at != nil {
+			res.hits = append(res.hits, hit{line, m.excerpt(text, at)})
+		}
+		if ended {
+			line++
+		}
+	}
+	return line
+}
+
+// excerpt gives as much of a line as is shown, the match included.
+func (m *matcher) excerpt(text []byte, at []int) string {
+	if utf8.RuneCount(text[:min(len(text), m.lineRunes*utf8.UTFMax+1)]) <= m.lineRunes {
+		s, _ := textfile.Printable(text)
+		return s
+	}
+	start := 0
+	if utf8.RuneCount(text[:min(at[1], m.lineRunes*utf8.UTFMax)]) >= m.lineRunes {
+		start = max(0, at[0]-m.lineRunes/5)
+		for start < at[0] && !utf8.RuneStart(text[start]) {
+			start++
+		}
+	}
+	end := min(len(text), start+m.lineRunes*utf8.UTFMax)
+	for end < len(text) && end > start && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	s, _ := textfile.Printable(text[start:end])
+	if start > 0 {
+		s = "…" + s
+	}
+	s, cut := textfile.Cut(s, m.lineRunes)
+	if !cut && end < len(text) {
+		s += "…"
+	}
+	return s
+}

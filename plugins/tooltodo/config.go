@@ -1,0 +1,25 @@
+package tooltodo
+
+import (
+	"errors"
+
+	"dsh/kernel"
+)
+
+// Config says what a deployment may choose; an empty one is valid.
+type Config struct {
+	// MaxItems bounds the entries of the list.
+	MaxItems int `json:"maxItems"`
+	// MaxRunes bounds the text of one entry, in characters.
+	MaxRunes int `json:"maxRunes"`
+}
+
+func defaults() Config { return Config{MaxItems: 200, MaxRunes: 1000} }
+
+// Validate reports everything that is wrong at once.
+func (c *Config) Validate() error {
+	return errors.Join(
+		kernel.AtLeast("maxItems", c.MaxItems, 1),
+		kernel.AtLeast("maxRunes", c.MaxRunes, 1),
+	)
+}

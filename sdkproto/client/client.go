@@ -1,0 +1,502 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dsh/sdkproto"
+	"dsh/sdkproto/ndjson"
+	"dsh/sdkproto/wirejson"
+)
+
+// Options say how to start a server.
+type Options struct {
+	// Command and Args start the process; Command is looked up as a shell does.
+	Command string
+	Args    []string
+	// Dir is its working directory, by default that of the caller.
+	Dir string
+	// Env is its whole environment; nil is that of the caller.
+	Env []string
+	// Stderr gets a copy of what the process writes there. It has to take it: a
+	// Write that blocks holds up the server, and Close. After an error it gets
+	// nothing more. The last 64 KiB are kept for errors in any case.
+	Stderr io.Writer
+	// Initialize is the handshake. Without a CWD it names the working directory
+	// of the process.
+	Initialize sdkproto.InitializeParams
+	Limits     Limits
+}
+
+// Limits bound what a Client holds and how long Close takes. A zero member has
+// its default.
+type Limits struct {
+	// Line is the longest frame taken from the server, in bytes; 300 MiB by
+	// default (spec jsonrpc 1.1). A longer one fails everybody who waits at that
+	// moment, because nobody can tell for whom it was.
+	Line int
+	// Queue is how much one consumer of notifications may leave unread, in bytes
+	// of frames; 64 MiB by default.
+	Queue int
+	// Shutdown is how long Close waits for the answer to the shutdown request,
+	// 1 s by default; Exit how long for the process to end after that, 6 s;
+	// Terminate after SIGTERM, 3 s; Kill after SIGKILL, 3 s (spec jsonrpc 12.1).
+	Shutdown, Exit, Terminate, Kill time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Line <= 0 {
+		l.Line = ndjson.MaxLine
+	}
+	if l.Queue <= 0 {
+		l.Queue = 64 << 20
+	}
+	for _, d := range []struct {
+		limit    *time.Duration
+		standard time.Duration
+	}{{&l.Shutdown, time.Second}, {&l.Exit, 6 * time.Second}, {&l.Terminate, 3 * time.Second}, {&l.Kill, 3 * time.Second}} {
+		if *d.limit <= 0 {
+			*d.limit = d.standard
+		}
+	}
+	return l
+}
+
+const (
+	// queuedFrames is how many frames to the server may wait for its reading.
+	queuedFrames = 256
+	// failedTime is how long an answer is still awaited once the server takes no
+	// input any more. A server that ended is reported as such meanwhile.
+	failedTime = 3 * time.Second
+	// detachTime is how long Close waits for a reader that it has closed.
+	detachTime = time.Second
+)
+
+// Client is a connection to one initialized server. All methods may be called
+// from many goroutines.
+type Client struct {
+	// Server is how the server named itself. It is for reading only.
+	Server sdkproto.ServerInfo
+
+	limits Limits
+	proc   *process // nil when attached
+	out    io.Reader
+	in     io.WriteCloser
+	w      *ndjson.Writer
+
+	skipped atomic.Int64
+	// down is closed when nothing comes from the server any more; err is set
+	// before. The reading goroutine has nothing left to do then.
+	down chan struct{}
+	// closed is closed when Close is done; closeErr is set before.
+	closed   chan struct{}
+	closeErr error
+
+	mu        sync.Mutex
+	lastID    uint64
+	pending   map[string]chan answer // of one element each
+	listeners map[listener]struct{}
+	// parents leads from a session to the one that delegated to it. It is as
+	// large as the number of subagents the server ever had.
+	parents map[string]string
+	closing bool
+	err     error
+}
+
+// listener is a consumer of notifications.
+type listener interface {
+	// wants is called with the client's lock held and takes no lock.
+	wants(*Notification, lineage) bool
+	// offer hands over what is wanted, in the order of the wire. It never waits.
+	offer(item)
+	// fail says that nothing more, or not everything, comes.
+	fail(error)
+}
+
+// answer is the server's to one request.
+type answer struct {
+	result json.RawMessage
+	err    error
+}
+
+// Start starts a server's process and initializes it. ctx bounds these two
+// things, not the life of the process, which Close ends; initialize may take as
+// long as the server needs to get ready. The process gets the terminal's
+// signals like any child.
+//
+// When initialize fails the process is ended and the error wraps that of
+// initialize, an *sdkproto.RPCError if it comes from the server, and an
+// *ExitError with exit code and stderr.
+func Start(ctx context.Context, o Options) (*Client, error) {
+	init := o.Initialize
+	if init.CWD == "" {
+		var err error
+		if init.CWD, err = directory(o); err != nil {
+			return nil, fmt.Errorf("start server: %w", err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start server %s: %w", o.Command, err)
+	}
+	p, in, err := spawn(o)
+	if err != nil {
+		return nil, fmt.Errorf("start server %q: %w", o.Command, err)
+	}
+	c := connect(p.out, in, p, o.Limits)
+	if err := c.initialize(ctx, init); err != nil {
+		c.abort(ctx)
+		exit := c.exit()
+		if !errors.As(err, new(*ExitError)) && exit != nil {
+			err = fmt.Errorf("%w; %w", err, exit)
+		}
+		return nil, fmt.Errorf("start server %s: %w", o.Command, err)
+	}
+	return c, nil
+}
+
+// Attach initializes a server that is reached over a pair of streams: r is its
+// output, w its input. Close closes w, then waits for the end of r; if that
+// does not come it closes r, which needs an io.Closer. Both are closed like
+// this when initialize fails.
+func Attach(ctx context.Context, r io.Reader, w io.WriteCloser, init sdkproto.InitializeParams, limits Limits) (*Client, error) {
+	c := connect(r, w, nil, limits)
+	if err := c.initialize(ctx, init); err != nil {
+		c.abort(ctx)
+		return nil, fmt.Errorf("attach to server: %w", err)
+	}
+	return c, nil
+}
+
+func connect(r io.Reader, w io.WriteCloser, p *process, limits Limits) *Client {
+	c := &Client{
+		limits:    limits.withDefaults(),
+		proc:      p,
+		out:       r,
+		in:        w,
+		w:         ndjson.NewWriter(w, queuedFrames),
+		down:      make(chan struct{}),
+		closed:    make(chan struct{}),
+		pending:   map[string]chan answer{},
+		listeners: map[listener]struct{}{},
+		parents:   map[string]string{},
+	}
+	go c.read()
+	return c
+}
+
+func (c *Client) initialize(ctx context.Context, init sdkproto.InitializeParams) error {
+	var result sdkproto.InitializeResult
+	if err := c.Call(ctx, sdkproto.MethodInitialize, init, &result); err != nil {
+		return err
+	}
+	if result.ServerInfo.Name == "" || result.ServerInfo.Version == "" {
+		return fmt.Errorf("%s: %w: the answer has no serverInfo with name and version", sdkproto.MethodInitialize, ErrProtocol)
+	}
+	c.Server = result.ServerInfo
+	return nil
+}
+
+// abort closes a client that nobody will get. A caller who gave up waits two
+// seconds at most, any other as long as Close takes.
+func (c *Client) abort(ctx context.Context) {
+	end := context.WithoutCancel(ctx)
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		end, cancel = context.WithTimeout(end, 2*time.Second)
+		defer cancel()
+	}
+	// What matters of its outcome, the exit of the process, is asked for
+	// separately.
+	_ = c.Close(end)
+}
+
+// exit describes how the process ended, nil without one that has ended.
+func (c *Client) exit() error {
+	if c.proc == nil {
+		return nil
+	}
+	select {
+	case <-c.proc.exited:
+		return c.proc.exit()
+	default:
+		return nil
+	}
+}
+
+// PID is the id of the process that Start started, 0 after Attach.
+func (c *Client) PID() int {
+	if c.proc == nil {
+		return 0
+	}
+	return c.proc.cmd.Process.Pid
+}
+
+// Skipped counts the lines of the server's output that were no frame, or a
+// frame that nothing could be done with. A healthy server has none.
+func (c *Client) Skipped() int64 { return c.skipped.Load() }
+
+// Call sends a request and decodes the result of its answer into result, a
+// pointer, or drops it if result is nil. params has to be a JSON object when
+// encoded; nil is the empty one.
+//
+// An error that the server answered with is an *sdkproto.RPCError. When ctx
+// ends before the answer the error wraps that of ctx; what the server does is
+// unknown then, and its answer is ignored. ErrClosed, ErrLost and ErrProtocol
+// are wrapped as their documentation says.
+func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	c.mu.Lock()
+	closing := c.closing
+	c.mu.Unlock()
+	if closing {
+		return fmt.Errorf("%s: %w", method, ErrClosed)
+	}
+	return c.call(ctx, method, params, result)
+}
+
+func (c *Client) call(ctx context.Context, method string, params, result any) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	raw := []byte("{}")
+	if params != nil {
+		var err error
+		if raw, err = wirejson.Marshal(params); err != nil {
+			return fmt.Errorf("%s: encode params: %w", method, err)
+		}
+	}
+	id, reply, err := c.expect()
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	defer c.forget(id)
+
+	frame := append(make([]byte, 0, len(raw)+len(method)+len(id)+64), `{"jsonrpc":"2.0","id":`...)
+	frame = wirejson.AppendString(frame, id)
+	frame = append(frame, `,"method":`...)
+	frame = wirejson.AppendString(frame, method)
+	frame = append(frame, `,"params":`...)
+	frame = append(append(frame, raw...), '}')
+	err = c.w.Frame(ctx, frame)
+	switch {
+	case errors.Is(err, ndjson.ErrClosed):
+		return fmt.Errorf("%s: %w", method, ErrClosed)
+	case err != nil && c.w.Err() == nil:
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	a, err := c.await(ctx, reply)
+	if err == nil {
+		err = a.err
+	}
+	if err == nil && result != nil {
+		if decodeErr := wirejson.Unmarshal(a.result, result); decodeErr != nil {
+			err = fmt.Errorf("%w: the result does not fit: %w", ErrProtocol, decodeErr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// await waits for the answer.
+func (c *Client) await(ctx context.Context, reply <-chan answer) (answer, error) {
+	failed := c.w.Failed()
+	var late <-chan time.Time
+	for {
+		select {
+		case a := <-reply:
+			return a, nil
+		case <-c.down:
+			select {
+			case a := <-reply:
+				return a, nil
+			default:
+			}
+			return answer{}, c.err
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		case <-failed:
+			// The server may still be about to answer what it read before, and
+			// if it has ended, that is the better news.
+			failed = nil
+			t := time.NewTimer(failedTime)
+			defer t.Stop()
+			late = t.C
+		case <-late:
+			return answer{}, fmt.Errorf("%w: it takes no input: %w", ErrLost, c.w.Err())
+		}
+	}
+}
+
+// expect makes an id and a place for its answer.
+func (c *Client) expect() (id string, reply chan answer, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return "", nil, c.err
+	}
+	c.lastID++
+	id = "req_" + strconv.FormatUint(c.lastID, 10)
+	reply = make(chan answer, 1)
+	c.pending[id] = reply
+	return id, reply, nil
+}
+
+func (c *Client) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, id)
+}
+
+// Notifications is everything the server sends from the call on, of all
+// sessions and of none. The sequence is for one range at a time, and ends with
+// an error: that of ctx, ErrClosed, ErrLost, or ErrMissed when more than
+// Limits.Queue stayed unread. The end of ctx is what ends the listening, also
+// when nobody ranges.
+func (c *Client) Notifications(ctx context.Context) iter.Seq2[Notification, error] {
+	t := &tap{queue: newQueue(c.limits.Queue)}
+	events := t.queue.all()
+	if err := c.join(t); err != nil {
+		t.queue.end(fmt.Errorf("notifications: %w", err))
+		return events
+	}
+	stop := context.AfterFunc(ctx, func() {
+		c.leave(t)
+		t.queue.drop(fmt.Errorf("notifications: %w", ctx.Err()))
+	})
+	return func(yield func(Notification, error) bool) {
+		for n, err := range events {
+			if err != nil {
+				stop()
+				c.leave(t)
+			}
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
+}
+
+// tap listens to everything.
+type tap struct{ queue *queue }
+
+func (t *tap) wants(*Notification, lineage) bool { return true }
+func (t *tap) offer(i item)                      { t.queue.put(i) }
+func (t *tap) fail(err error)                    { t.queue.end(fmt.Errorf("notifications: %w", err)) }
+
+func (c *Client) join(l listener) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return ErrClosed
+	}
+	if c.err != nil {
+		return c.err
+	}
+	c.listeners[l] = struct{}{}
+	return nil
+}
+
+func (c *Client) leave(l listener) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.listeners, l)
+}
+
+// Close ends the server and waits for every goroutine of the client: a shutdown
+// request, the end of the server's input, SIGTERM, SIGKILL, each with its time
+// from Limits. The end of ctx skips what is left of the waiting, so that the
+// process is killed at once. On Windows there is no SIGTERM: it is killed when
+// Limits.Exit is over.
+//
+// Runs and calls in progress go on until the server has ended, and fail with
+// ErrClosed then; new ones fail at once. The error is nil if the process ended
+// with exit code 0, whatever it took, and wraps an *ExitError otherwise, also
+// when it ended before. A Close during or after another waits for that one and
+// returns its error.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	first := !c.closing
+	c.closing = true
+	c.mu.Unlock()
+	if first {
+		if err := c.close(ctx); err != nil {
+			c.closeErr = fmt.Errorf("close client: %w", err)
+		}
+		close(c.closed)
+	}
+	select {
+	case <-c.closed:
+		return c.closeErr
+	default:
+	}
+	select {
+	case <-c.closed:
+		return c.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close client: another close is still at it: %w", ctx.Err())
+	}
+}
+
+func (c *Client) close(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, c.limits.Shutdown)
+	defer cancel()
+	err := c.call(asking, sdkproto.MethodShutdown, nil, nil)
+	// Only a refusal is news: the rest shows in how the server ends.
+	var refusal *sdkproto.RPCError
+	if !errors.As(err, &refusal) {
+		err = nil
+	}
+
+	// A write that is stuck, the server reading nothing, returns when its stream
+	// is closed.
+	_ = c.w.Close(asking)
+	_ = c.in.Close()
+	anyway := context.WithoutCancel(ctx)
+	limited, cancel := context.WithTimeout(anyway, detachTime)
+	defer cancel()
+	writerErr := c.w.Close(limited)
+	if limited.Err() == nil {
+		writerErr = nil // it has ended, and what it could not write shows below
+	}
+
+	if c.proc == nil {
+		return errors.Join(err, writerErr, c.detach(ctx))
+	}
+	if endErr := c.proc.end(ctx, c.limits); endErr != nil {
+		return errors.Join(err, writerErr, endErr)
+	}
+	exit := c.proc.exit()
+	var status *ExitError
+	if errors.As(exit, &status) && status.Code == 0 {
+		exit = nil
+	}
+	var left error
+	if !wait(anyway, c.down, detachTime) || !wait(anyway, c.proc.errDone, detachTime) {
+		left = errors.New("the pipes of the ended process are still read: does Options.Stderr block?")
+	}
+	return errors.Join(err, writerErr, exit, left)
+}
+
+// detach waits for the end of the server's output.
+func (c *Client) detach(ctx context.Context) error {
+	if wait(ctx, c.down, c.limits.Exit) {
+		return nil
+	}
+	closed := closeReader(c.out)
+	if wait(context.WithoutCancel(ctx), c.down, detachTime) {
+		return nil
+	}
+	if !closed {
+		return errors.New("the server's output does not end and cannot be closed; one goroutine is left reading it")
+	}
+	return errors.New("the server's output was closed but does not return from Read; one goroutine is left reading it")
+}
