@@ -104,6 +104,7 @@ profile come $DSH_HOME/profile.yaml, --patch files, DSH_ variables and --set.`,
 	f.StringVar(&p.flags.home, "home", "", "data `folder` (default $DSH_HOME, else ~/.dsh)")
 	root.Flags().BoolVar(&p.flags.dumpConfig, "dump-config", false, "print the composed profile, each value with its origin, and exit")
 	root.Flags().BoolP("version", "V", false, "print the version and exit")
+	root.AddCommand(p.demoCommand())
 	return root
 }
 

@@ -255,10 +255,15 @@ func wantAnswer(p *peer, id, pattern any) error {
 	return nil
 }
 
-// prompt SESSION TEXT... sends prompts in one write, with the ids p1, p2, ...,
-// and waits for their answers.
+// prompt [-nowait] SESSION TEXT... sends prompts in one write, with the ids p1,
+// p2, ..., and waits for their answers; -nowait is for a process that may not
+// live to give them.
 func (c call) prompt() error {
-	if err := c.want(2, "prompt SESSION TEXT..."); err != nil {
+	wait := len(c.args) == 0 || c.args[0] != "-nowait"
+	if !wait {
+		c.args = c.args[1:]
+	}
+	if err := c.want(2, "prompt [-nowait] SESSION TEXT..."); err != nil {
 		return err
 	}
 	p, err := c.talk()
@@ -272,7 +277,7 @@ func (c call) prompt() error {
 		ids = append(ids, fmt.Sprintf("p%d", c.stage.prompts))
 		raw = append(raw, promptFrame(ids[len(ids)-1], c.args[0], text)...)
 	}
-	if err := p.send(raw); err != nil {
+	if err := p.send(raw); err != nil || !wait {
 		return err
 	}
 	for _, id := range ids {
@@ -307,16 +312,21 @@ func (c call) send() error {
 	return p.send([]byte(c.expand(strings.Join(c.args, "\n") + "\n")))
 }
 
-// send-file FILE sends a file as it is, in one write.
+// send-file [-unended] FILE sends a file as it is, in one write; -unended leaves
+// out its last newline.
 func (c call) sendFile() error {
-	if err := c.want(1, "send-file FILE"); err != nil {
+	if err := c.want(1, "send-file [-unended] FILE"); err != nil {
 		return err
 	}
 	p, err := c.talk()
 	if err != nil {
 		return err
 	}
-	return p.send([]byte(c.expand(c.ts.ReadFile(c.args[0]))))
+	raw := c.expand(c.ts.ReadFile(c.args[len(c.args)-1]))
+	if c.args[0] == "-unended" {
+		raw = strings.TrimSuffix(raw, "\n")
+	}
+	return p.send([]byte(raw))
 }
 
 // expect PATTERN waits for the next line that has a shape (see matches) and goes
@@ -467,15 +477,18 @@ func (c call) eof() error {
 	return p.closeInput()
 }
 
-// exit CODE waits for the end of the process; `stdout` and `stderr` then look at
-// what it printed.
+// exit CODE|killed waits for the end of the process; `stdout` and `stderr` then
+// look at what it printed.
 func (c call) exit() error {
-	if err := c.want(1, "exit CODE"); err != nil {
+	if err := c.want(1, "exit CODE|killed"); err != nil {
 		return err
 	}
 	p, err := c.talk()
 	if err != nil {
 		return err
+	}
+	if c.args[0] == "killed" {
+		return c.end(p, killed)
 	}
 	code, err := strconv.Atoi(c.args[0])
 	if err != nil {

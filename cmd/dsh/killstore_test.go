@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,10 +20,10 @@ import (
 const killEnv = "DSH_TEST_KILL"
 
 // killPoint is a place in the life of a store, "append:3:half": around the n-th
-// append or sync of any session, before it, after it, or when half of the bytes
-// of an append are written.
+// operation of any session, before it, after it, or when half of the bytes of an
+// append are written.
 type killPoint struct {
-	op   string
+	op   string // append, sync, or an event type: appends that hold such an event
 	n    int64
 	when string
 }
@@ -41,9 +42,9 @@ func parseKillPoint(text string) (killPoint, error) {
 // killStore is a store in which the process dies as kill -9 makes it die.
 type killStore struct {
 	session.Store
-	dir            string // of the session files
-	point          killPoint
-	appends, syncs atomic.Int64
+	dir        string // of the session files
+	point      killPoint
+	operations atomic.Int64 // of the kind of point
 }
 
 func (s *killStore) Create(ctx context.Context, h session.Header) (session.Writer, error) {
@@ -63,16 +64,19 @@ type killWriter struct {
 }
 
 func (w *killWriter) Append(records []session.Record) error {
-	return w.around("append", &w.store.appends, func() error { return w.Writer.Append(records) })
+	op := w.store.point.op
+	holds := func(r session.Record) bool { return r.Event.Type == op }
+	return w.around(op == "append" || slices.ContainsFunc(records, holds), func() error { return w.Writer.Append(records) })
 }
 
 func (w *killWriter) Sync(ctx context.Context) error {
-	return w.around("sync", &w.store.syncs, func() error { return w.Writer.Sync(ctx) })
+	return w.around(w.store.point.op == "sync", func() error { return w.Writer.Sync(ctx) })
 }
 
-func (w *killWriter) around(op string, count *atomic.Int64, do func() error) error {
+// around does an operation and, when it is the one, dies at it.
+func (w *killWriter) around(counts bool, do func() error) error {
 	p := w.store.point
-	if p.op != op || count.Add(1) != p.n {
+	if !counts || w.store.operations.Add(1) != p.n {
 		return do()
 	}
 	path := filepath.Join(w.store.dir, session.EncodeID(w.id)+".jsonl")

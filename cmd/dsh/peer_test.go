@@ -249,6 +249,9 @@ func (p *peer) lines() []entry {
 	return out
 }
 
+// killed is the exit code of a process that kill -9 ended.
+const killed = -1
+
 // wantExit waits for the end of the process and of its standard output. A child
 // that inherited the descriptor would keep the latter open (spec jsonrpc 0.3
 // point 7).
@@ -265,7 +268,7 @@ func (p *peer) wantExit(code int) error {
 	got := p.cmd.ProcessState.String()
 	p.note(got)
 	want := fmt.Sprintf("exit status %d", code)
-	if code < 0 {
+	if code == killed {
 		want = "signal: killed"
 	}
 	if got != want {
@@ -280,7 +283,7 @@ func (p *peer) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return p.failure(err.Error())
 	}
-	return p.wantExit(-1)
+	return p.wantExit(killed)
 }
 
 // abandon leaves nothing behind, whatever state the process is in.

@@ -252,7 +252,7 @@ func TestUnpack(t *testing.T) {
 	for _, e := range unpack(v) {
 		got = append(got, fmt.Sprint(number(member(e, "seq")), " ", number(member(e, "time")), " ", show(member(e, "data", "chunk", "argumentsDelta")), member(e, "data", "chunk", "name")))
 	}
-	want := `7 100 "{" bash|8 101 "\"a\":1" <nil>|9 101 "}" <nil>`
+	want := `7 100 "{"bash|8 101 "\"a\":1"<nil>|9 101 "}"<nil>`
 	if strings.Join(got, "|") != want {
 		t.Errorf("got %s\nwant %s", strings.Join(got, "|"), want)
 	}

@@ -48,39 +48,39 @@ func (t *transcript) plain(line []byte) string {
 	})
 }
 
+// shortenTools works on a notification, an event and a request.
 func shortenTools(line []byte) []byte {
-	if !bytes.Contains(line, []byte(sdkproto.TypeRequestHeader)) {
+	if !bytes.Contains(line, []byte(`"tools":[{`)) {
 		return line
 	}
-	type data struct {
+	type holder struct {
 		Header struct {
 			Tools json.RawMessage `json:"tools"`
 		} `json:"header"`
 	}
-	// The event of a notification, or an event alone.
 	var frame struct {
 		Params struct {
 			Event struct {
-				Data data `json:"data"`
+				Data holder `json:"data"`
 			} `json:"event"`
 		} `json:"params"`
-		Data data `json:"data"`
+		Data holder `json:"data"`
+		holder
 	}
 	if err := wirejson.Unmarshal(line, &frame); err != nil {
 		return line
 	}
-	for _, tools := range []json.RawMessage{frame.Params.Event.Data.Header.Tools, frame.Data.Header.Tools} {
+	for _, h := range []holder{frame.Params.Event.Data, frame.Data, frame.holder} {
 		var named []struct {
 			Name string `json:"name"`
 		}
-		if tools == nil || wirejson.Unmarshal(tools, &named) != nil {
-			continue
+		if tools := h.Header.Tools; tools != nil && wirejson.Unmarshal(tools, &named) == nil {
+			names := make([]string, len(named))
+			for i, n := range named {
+				names[i] = n.Name
+			}
+			line = bytes.Replace(line, tools, []byte(show(names)), 1)
 		}
-		names := make([]string, len(named))
-		for i, n := range named {
-			names[i] = n.Name
-		}
-		line = bytes.Replace(line, tools, []byte(show(names)), 1)
 	}
 	return line
 }

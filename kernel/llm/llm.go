@@ -38,6 +38,19 @@ type Info struct {
 	ContextWindow int64
 	// Images says that the model takes images.
 	Images bool
+	// Price is nil when it is not known; nobody may guess it then (case B87).
+	Price *Price
+}
+
+// Price is what a model costs, in one currency, per million tokens.
+type Price struct {
+	// Currency is its three-letter code, such as USD.
+	Currency string `json:"currency"`
+	// Input counts for tokens that came from no cache, CacheRead for those that
+	// did, Output for reasoning too.
+	Input     float64 `json:"input"`
+	CacheRead float64 `json:"cacheRead"`
+	Output    float64 `json:"output"`
 }
 
 // Request is one model request. It is a pure function of the session's log.
@@ -74,6 +87,7 @@ const (
 	CodeStreamClosed      = "STREAM_CLOSED"
 	CodeMalformedResponse = "MALFORMED_RESPONSE"
 	CodeMissingCredential = "MISSING_CREDENTIAL"
+	CodeInvalidCredential = "INVALID_CREDENTIAL"
 	CodeAborted           = "ABORTED"
 	// CodeInternal marks a failure of the harness itself.
 	CodeInternal = "INTERNAL"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -288,7 +289,7 @@ func (l *Log) Sync(ctx context.Context) error {
 // sync is one sync in flight; Close waits for it.
 func (l *Log) sync(ctx context.Context, done chan struct{}) {
 	covers := l.Next()
-	err := l.w.Sync(ctx)
+	err := l.syncWriter(ctx)
 	if err != nil {
 		l.fail(fmt.Errorf("sync session %s: %w", l.header.ID, err))
 	}
@@ -299,6 +300,17 @@ func (l *Log) sync(ctx context.Context, done chan struct{}) {
 	l.syncErr, l.syncing = err, nil
 	close(done)
 	l.syncMu.Unlock()
+}
+
+// syncWriter contains a panic of the store: the goroutine has no caller that
+// would.
+func (l *Log) syncWriter(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return l.w.Sync(ctx)
 }
 
 func (l *Log) fail(err error) {

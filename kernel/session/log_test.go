@@ -296,6 +296,20 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
+func TestPanicOfSync(t *testing.T) {
+	w := &panicking{}
+	l := session.NewLog(session.Header{ID: "s"}, w, 0, 0)
+	mustAppend(t, l, turn(1))
+	if err := l.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "no disk") {
+		t.Errorf("got error %v, want one that says %q", err, "no disk")
+	}
+	closeAll(t, nil, l)
+}
+
+type panicking struct{ memory }
+
+func (*panicking) Sync(context.Context) error { panic("no disk") }
+
 func TestViewExcludesAppend(t *testing.T) {
 	var n int
 	l := newLog(&memory{}, fold(func(*session.Record) error { n++; return nil }))

@@ -30,8 +30,8 @@ func unpack(rows []byte, seq int64) (records []session.Record, lines int, err er
 	return records, lines, nil
 }
 
-// anyDraft favours runs of deltas, the one thing that is packed, and what could
-// break one: another block, another id, a name, odd text.
+// anyDraft favours deltas, the one thing that is packed, and what could break a
+// run of them: another block, another id, a name, odd text.
 func anyDraft(t *rapid.T) session.Draft {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", `"`, `\`, "\n", "\xff", "\u2028", `"}}}`, "<&>", "\x00", "\ufffd", `\u0041`}))
 	d := session.Draft{Time: rapid.SampledFrom([]int64{0, 0, 0, 1 << 60, 1<<60 + 7}).Draw(t, "time")}
@@ -66,13 +66,34 @@ func anyDraft(t *rapid.T) session.Draft {
 	return d
 }
 
+// anyBatch has runs of deltas that differ in nothing but their text and, on the
+// first, a name.
+func anyBatch(t *rapid.T) []session.Draft {
+	var batch []session.Draft
+	for range rapid.IntRange(1, 6).Draw(t, "runs") {
+		d := anyDraft(t)
+		batch = append(batch, d)
+		c, ok := d.Data.(*sdkproto.AssistantChunk)
+		if !ok {
+			continue
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "length") {
+			next := *c
+			next.Chunk.Name, next.Chunk.Text = "", rapid.String().Draw(t, "next")
+			next.Chunk.ArgumentsDelta = next.Chunk.Text
+			batch = append(batch, session.Draft{Type: d.Type, Data: &next, Time: d.Time})
+		}
+	}
+	return batch
+}
+
 // Whatever is packed comes back with exactly the bytes it had.
 func TestRowsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &memory{}
 		first := rapid.SampledFrom([]int64{0, 9, 1 << 40}).Draw(t, "first")
 		l := session.NewLog(session.Header{ID: "s"}, w, first, 0)
-		if _, err := l.Append(rapid.SliceOfN(rapid.Custom(anyDraft), 1, 30).Draw(t, "drafts")...); err != nil {
+		if _, err := l.Append(anyBatch(t)...); err != nil {
 			t.Fatal(err)
 		}
 		want := w.records
@@ -144,6 +165,9 @@ func TestAppendRows(t *testing.T) {
 			rawDelta(7, 10, text(0, "a")), rawDelta(8, 10, text(0, "b")), rawDelta(9, 10, text(1, "c")), rawDelta(10, 10, text(1, "d")), rawDelta(11, 10, text(1, "e"))},
 			[]string{"", "", `{"type":"text-chunks","seq0":9,"time0":10,"data":{"turn":1,"step":2,"index":1,"dt":[0,0],"texts":["c","d","e"]}}`}},
 		{"a second name ends a run", []string{rawDelta(7, 10, call("c", "x", "{")), rawDelta(8, 10, call("c", "", "1")), rawDelta(9, 10, call("c", "x", "}"))}, []string{"", "", ""}},
+		{"a gap in seq ends a run", []string{rawDelta(7, 10, text(0, "a")), rawDelta(8, 10, text(0, "b")), rawDelta(10, 10, text(0, "c"))}, []string{"", "", ""}},
+		{"another turn ends a run", []string{rawDelta(7, 10, text(0, "a")), rawDelta(8, 10, text(0, "b")), strings.Replace(rawDelta(9, 10, text(0, "c")), `"turn":1`, `"turn":2`, 1)},
+			[]string{"", "", ""}},
 		{"another id ends a run", []string{rawDelta(7, 10, call("c", "", "{")), rawDelta(8, 10, call("d", "", "1")), rawDelta(9, 10, call("c", "", "}"))}, []string{"", "", ""}},
 		{"members that a packed row has no place for", []string{
 			rawDelta(7, 10, `{"type":"text-delta","index":0,"text":"a","x":1}`), rawDelta(8, 10, `{"type":"text-delta","index":0,"text":"a","x":1}`),
@@ -166,6 +190,20 @@ func TestAppendRows(t *testing.T) {
 			}
 			if got := string(session.AppendRows(nil, records)); got != want.String() {
 				t.Errorf("got\n%swant\n%s", got, want.String())
+			}
+			if len(tc.rows) > 1 {
+				return
+			}
+			back, _, err := unpack([]byte(want.String()), 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range back {
+				got = append(got, string(r.Raw))
+			}
+			if diff := cmp.Diff(tc.raw, got); diff != "" {
+				t.Errorf("unpacked it is (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -71,14 +71,14 @@ func (p *Pipeline) Use(o *kernel.Owner, order int, name string, run Stage) error
 func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in Invocation) Result {
 	t, ok := v.Lookup(name)
 	if !ok {
-		return ErrorResult("ToolNotFoundError", sdkproto.CodeUnknownTool, fmt.Sprintf("Error: unknown tool %q", name))
+		return ErrorResult("ToolNotFoundError", sdkproto.CodeUnknownTool, fmt.Sprintf("Error: unknown tool %q", clip(name, 200)))
 	}
 	if strings.TrimSpace(arguments) == "" {
 		arguments = "{}"
 	}
 	in.Arguments = []byte(arguments)
 	if err := checkArguments(t, in.Arguments); err != nil {
-		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err))
+		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", clip(fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err), 4000))
 	}
 	p.mu.RLock()
 	stages := p.stages
@@ -91,6 +91,14 @@ func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in
 		return ErrorResult("ToolError", "TOOL_FAILED", fmt.Sprintf("Error: %s failed: %v", name, err))
 	}
 	return res
+}
+
+// clip bounds text that may repeat what a model sent.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 func through(ctx context.Context, stages []*stage, t Tool, in Invocation) (res Result, err error) {

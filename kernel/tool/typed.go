@@ -32,7 +32,13 @@ type typed[P any] struct {
 
 func (t *typed[P]) Spec() Spec { return t.spec }
 
-func (t *typed[P]) CheckArguments(arguments json.RawMessage) error { return t.checker.Check(arguments) }
+func (t *typed[P]) CheckArguments(arguments json.RawMessage) error {
+	if err := t.checker.Check(arguments); err != nil {
+		return err
+	}
+	// The schema lets numbers pass that a Go integer cannot hold.
+	return wirejson.Unmarshal(arguments, new(P))
+}
 
 func (t *typed[P]) Call(ctx context.Context, in Invocation) (Result, error) {
 	var p P

@@ -327,11 +327,12 @@ func TestPromptsDuringTurn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 94))
 			r := newRig(t)
-			r.model.on(func(ctx context.Context, _ int, req llm.Request, y yield) {
+			r.model.on(func(ctx context.Context, n int, _ llm.Request, y yield) {
+				pace := rand.New(rand.NewPCG(seed, uint64(n)))
 				_ = begin(y, 0, sdkproto.BlockText)
 				for range 20 {
 					select {
-					case <-time.After(time.Duration(rnd.IntN(10)) * time.Millisecond):
+					case <-time.After(time.Duration(pace.IntN(10)) * time.Millisecond):
 					case <-ctx.Done():
 						return
 					}

@@ -36,14 +36,15 @@ func (a *actor) loop(context.Context) {
 		p := a.prepare()
 		t, err := a.claim(p)
 		claimed()
+		if err != nil {
+			a.fail(err)
+			return
+		}
 		if t == nil {
-			if err != nil {
-				a.fail(err)
-			}
 			break
 		}
 		if !t.finish(t.run(p)) {
-			break
+			return
 		}
 	}
 	// The barrier at the turn's end does not delay idle (decision D3).

@@ -3,6 +3,7 @@ package agentloop_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -115,52 +116,51 @@ func TestThreePrompts(t *testing.T) {
 // a turn ends never sees an idle between its receipt and its turn.
 func TestRaceAtTurnEnd(t *testing.T) {
 	r := newRig(t, func(p *agentloop.Params) { p.Config.VerifyRequests = false })
-	a, rec := r.open("s")
 	ended := make(chan struct{}, 1)
 	r.model.on(func(_ context.Context, _ int, _ llm.Request, y yield) {
 		say(y, "ok")
 		ended <- struct{}{}
 	})
-	const races = 1000
-	for i := range races {
-		send(t, a, fmt.Sprint(i, "a"))
-		<-ended
-		if i%3 > 0 {
+	const sessions, races = 20, 50
+	for n := range sessions {
+		a, rec := r.open(fmt.Sprint("s", n))
+		for i := range races {
+			send(t, a, "first")
+			<-ended
 			// The answer is about to be committed, or just was.
-			for range i % 7 {
+			for range i * 3 {
 				a.Status()
 			}
-			send(t, a, fmt.Sprint(i, "b"))
+			send(t, a, "second")
 			<-ended
-		}
-		if i%5 == 0 {
-			idle(t, a)
-		}
-	}
-	idle(t, a)
-	waiting, idles, turns := 0, 0, 0
-	var state string
-	for _, l := range rec.brief() {
-		switch {
-		case l == "idle" || l == "running":
-			if l == state {
-				t.Fatalf("%s was said twice in a row", l)
+			if i%5 == 0 {
+				idle(t, a)
 			}
-			if state = l; l == "idle" {
-				idles++
-				if waiting > 0 {
+		}
+		idle(t, a)
+		waiting, turns := 0, 0
+		state := sdkproto.StatusIdle
+		for _, l := range rec.brief() {
+			switch {
+			case l == "idle" || l == "running":
+				if l == string(state) {
+					t.Fatalf("%s was said twice in a row", l)
+				}
+				if state = sdkproto.Status(l); l == "idle" && waiting > 0 {
 					t.Fatalf("idle while %d receipts wait for their turn", waiting)
 				}
+			case strings.HasPrefix(l, "inbox ") && !strings.HasSuffix(l, "[]"):
+				if state == sdkproto.StatusIdle && waiting > 0 {
+					t.Fatal("a receipt did not make the agent run")
+				}
+				waiting++
+			case strings.HasPrefix(l, "turn/end"):
+				waiting--
+				turns++
 			}
-		case len(l) > 6 && l[:6] == "inbox " && l[len(l)-2] == '"':
-			waiting++
-		case len(l) > 8 && l[:8] == "turn/end":
-			waiting--
-			turns++
+		}
+		if state != sdkproto.StatusIdle || waiting != 0 || turns != 2*races {
+			t.Fatalf("ended %s with %d waiting after %d turns", state, waiting, turns)
 		}
 	}
-	if state != "idle" || waiting != 0 || turns != races+races*2/3 {
-		t.Fatalf("ended %s with %d waiting after %d turns", state, waiting, turns)
-	}
-	t.Logf("%d turns, %d idles", turns, idles)
 }

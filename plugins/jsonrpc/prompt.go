@@ -23,6 +23,7 @@ func (s *Server) prompt(r *request) {
 			return nil, err
 		}
 		blocks, err := decodeBlocks(p.blocks)
+		p.blocks = nil // may be large, and what follows may wait
 		if err != nil {
 			return nil, err
 		}

@@ -125,7 +125,8 @@ type Server struct {
 	end ending
 }
 
-// Causes of the end of the contexts above.
+// Errors whose texts clients know (spec jsonrpc 2.2), and the cause of the
+// stream's end.
 var (
 	errShutdown  = &sdkproto.RPCError{Code: sdkproto.CodeInternal, Message: "SDK server is shutting down"}
 	errNoInit    = &sdkproto.RPCError{Code: sdkproto.CodeInternal, Message: "SDK server is not initialized"}

@@ -17,9 +17,8 @@ import (
 // whole groups may be signalled.
 //
 // There is no parent-death signal: it is sent when the thread that started the
-// program ends, which the Go runtime may do at any time, and it reaches the
-// program alone and not its children. When the harness itself is killed by
-// KILL, what it started ends at the next write to its closed output, if at all.
+// program ends, which need not be the end of the harness, and it reaches the
+// program alone and not its children. The guard does that work.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // keepInherited keeps descriptors that the harness itself was started with away

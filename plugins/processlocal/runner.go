@@ -25,8 +25,6 @@ const (
 	// killLimit is how long what was killed may take to go: it may be stuck in
 	// the kernel.
 	killLimit = time.Second
-	// killMargin is kept of a deadline for KILL to take effect.
-	killMargin = 50 * time.Millisecond
 	// partingLimit is how long to look before a process that has closed the output
 	// counts as one that stays: it may be about to end.
 	partingLimit = 15 * time.Millisecond
@@ -40,7 +38,9 @@ type Runner struct {
 	marker    string
 	quiescing <-chan struct{}
 
-	inherited sync.Once
+	// first is done before the first program.
+	first sync.Once
+	guard *guard
 	// running counts calls of Run, background the goroutines that may outlive them.
 	running, background sync.WaitGroup
 
@@ -72,6 +72,8 @@ type program struct {
 	// gone is set with done. From then on the system may give the group's number
 	// to somebody else, but not before the group is empty.
 	gone atomic.Bool
+	// ended: it was ended from outside of its call.
+	ended atomic.Bool
 	// known are the start times of those that outlived the call, by process id;
 	// nil while the call lasts. A group without any of them is not ours any more.
 	known atomic.Pointer[map[int]uint64]
@@ -120,6 +122,7 @@ func (r *Runner) Run(ctx context.Context, c process.Command) (process.Exit, erro
 		}
 	}
 	exit.Left = r.leave(s, p, p.out.settle(), cut)
+	exit.Cancelled = exit.Cancelled || !exit.TimedOut && p.ended.Load()
 	exit.Code = -1
 	if p.gone.Load() {
 		exit.Code, exit.Signal = p.state.ExitCode(), signalName(p.state)
@@ -158,7 +161,7 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
-	r.inherited.Do(keepInherited)
+	r.first.Do(r.prepare)
 	// A nil Stdin is the null device, opened for this program alone.
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
@@ -189,11 +192,21 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 	return p, nil
 }
 
+// prepare does what need not be done in a harness that never starts a program.
+func (r *Runner) prepare() {
+	keepInherited()
+	var err error
+	if r.guard, err = startGuard(r.marker, r.env); err != nil {
+		r.self.Log.Warn("no guard: if the harness is killed, programs of tools may be left running", "error", err)
+	}
+}
+
 // keep puts a program on its session's account.
 func (r *Runner) keep(s *owned, p *program) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.over {
+		p.ended.Store(true)
 		signalGroup(p.group, true)
 		return
 	}
@@ -268,19 +281,24 @@ func (r *Runner) leave(s *owned, p *program, open, cut bool) int {
 // prune forgets programs of which nothing is left, so that a session that
 // starts many holds few.
 func (r *Runner) prune(s *owned) {
+	var quiet []*program
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	var over []*program
 	for p := range s.programs {
 		if p.known.Load() != nil && p.out.closed() {
-			over = append(over, p)
+			quiet = append(quiet, p)
 		}
 	}
+	r.mu.Unlock()
+	if len(quiet) == 0 {
+		return
+	}
 	alive := map[int]bool{}
-	for _, v := range find(over, "") {
+	for _, v := range find(quiet, "") {
 		alive[v.group], alive[v.session] = true, true
 	}
-	for _, p := range over {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range quiet {
 		if adopt(p); !alive[p.group] {
 			delete(s.programs, p)
 		}
@@ -334,14 +352,23 @@ func (r *Runner) close(ctx context.Context) error {
 	}()
 	select {
 	case <-idle:
+		r.guard.dismiss()
 		return err
 	case <-ctx.Done():
+		// The guard stays, and ends them when this process has ended.
 		return errors.Join(err, fmt.Errorf("wait for programs: %w", context.Cause(ctx)))
 	}
 }
 
 // endOwned ends programs and whatever carries the marker.
 func (r *Runner) endOwned(ctx context.Context, marker string, programs []*program) error {
+	for _, p := range programs {
+		select {
+		case <-p.done:
+		default:
+			p.ended.Store(true)
+		}
+	}
 	left := r.end(ctx, func() []survivor { return find(programs, marker) })
 	for _, p := range programs {
 		adopt(p)
@@ -367,7 +394,8 @@ func (r *Runner) end(ctx context.Context, find func() []survivor) []survivor {
 	signalGroups(left, false)
 	grace := time.Duration(r.config.GraceMs) * time.Millisecond
 	if deadline, ok := ctx.Deadline(); ok {
-		grace = max(0, min(grace, time.Until(deadline)-killMargin))
+		// The other half is for KILL to take effect.
+		grace = max(0, min(grace, time.Until(deadline)/2))
 	}
 	begin := time.Now()
 	killAt, quiescing := begin.Add(grace), r.quiescing

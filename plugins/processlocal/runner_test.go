@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -75,8 +76,13 @@ func runShell(t testing.TB, r *Runner, script string, env ...string) (string, pr
 
 func wantGone(t *testing.T, variable string) {
 	t.Helper()
+	wantGoneWithin(t, variable, 5*time.Second)
+}
+
+func wantGoneWithin(t *testing.T, variable string, limit time.Duration) {
+	t.Helper()
 	var pids []int
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var err error
 		if pids, err = processtest.Marked(variable); err != nil {
 			t.Fatal(err)
@@ -191,12 +197,28 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestEndSessionDuringCall: a program that its session ends under is cancelled.
+func TestEndSessionDuringCall(t *testing.T) {
+	r, _ := start(t)
+	out := &processtest.Buffer{OnWrite: func() {
+		go func() {
+			if err := r.EndSession(context.Background(), "s"); err != nil {
+				t.Error(err)
+			}
+		}()
+	}}
+	exit, err := r.Run(context.Background(), shellCommand(t, "echo here; sleep 300", out))
+	if err != nil || !exit.Cancelled {
+		t.Errorf("exit is %+v, %v; want cancelled", exit, err)
+	}
+}
+
 // TestCloseInLittleTime: a step with less time than the grace still kills.
 func TestCloseInLittleTime(t *testing.T) {
-	r, o := start(t)
+	r, o := start(t, func(p *Params) { p.Config.GraceMs = 300_000 })
 	const mark = "PROCESSLOCAL_LITTLE=1"
 	runShell(t, r, `(trap "" TERM; sleep 300; sleep 300) & echo done`, mark)
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 	defer cancel()
 	if err := o.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
@@ -241,6 +263,27 @@ func TestNested(t *testing.T) {
 	got, _ := runShell(t, r, "echo $"+markerVariable)
 	if want := "outer.1.1.:" + r.marker + ".1.1.\n"; got != want {
 		t.Errorf("marker is %q, want %q", got, want)
+	}
+}
+
+// BenchmarkEndSession is what the end of a session costs that ran a program.
+func BenchmarkEndSession(b *testing.B) {
+	r, _ := start(b)
+	for b.Loop() {
+		s := &owned{marker: r.marker + ".none."}
+		r.sessions["s"] = s
+		if err := r.EndSession(context.Background(), "s"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkExec is the least that a program costs, to compare with.
+func BenchmarkExec(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("bash", "-c", "true").Run(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

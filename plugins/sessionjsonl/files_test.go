@@ -2,12 +2,15 @@ package sessionjsonl_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"dsh/kernel"
@@ -176,4 +179,71 @@ func TestDirOfConfig(t *testing.T) {
 			t.Errorf("dir %q: %v", dir, err)
 		}
 	}
+}
+
+// Stores that make, open and delete one session at the same time: whoever has a
+// writer has the session that is on the disk, not one that was deleted.
+func TestDeleteRaces(t *testing.T) {
+	home := t.TempDir()
+	const racers, rounds = 4, 150
+	var wg sync.WaitGroup
+	for i := range racers {
+		st := quiet(home)
+		wg.Go(func() {
+			for n := range rounds {
+				if err := live(t.Context(), st, fmt.Sprintf("%d.%d", i, n)); err != nil {
+					t.Errorf("racer %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// live makes or opens the session, writes a mark, and looks for it; then it
+// deletes the session. Losing a race is no error.
+func live(ctx context.Context, st session.Store, mark string) error {
+	lost := func(err error) bool {
+		var inUse *session.InUseError
+		return errors.As(err, &inUse) || errors.Is(err, session.ErrExists) || errors.Is(err, session.ErrNotFound)
+	}
+	var state session.State
+	l, err := session.Load(ctx, st, "s", "", &state)
+	if errors.Is(err, session.ErrNotFound) {
+		h := sessiontest.Header("s")
+		w, err := st.Create(ctx, h)
+		if err != nil {
+			return unless(lost, err)
+		}
+		l = session.NewLog(h, w, 0, 0)
+	} else if err != nil {
+		return unless(lost, err)
+	}
+	if _, err := l.Append(session.Draft{Type: "vendor/mark", Ignorable: true, Data: mark}); err != nil {
+		return errors.Join(unless(lost, err), l.Close())
+	}
+	seen := false
+	err = st.Read(ctx, "s", 0, func(r *session.Record) error {
+		text, err := session.Decode[string](r)
+		seen = seen || text == mark
+		return err
+	})
+	if err == nil && !seen {
+		err = errors.New("what was written is not there")
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("beside a live writer: %w", err), l.Close())
+	}
+	if err := l.Close(); err != nil {
+		return err
+	}
+	return unless(lost, st.Delete(ctx, "s"))
+}
+
+func unless(lost func(error) bool, err error) error {
+	if lost(err) {
+		return nil
+	}
+	return err
 }

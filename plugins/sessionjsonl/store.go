@@ -127,7 +127,7 @@ func (s *Store) open(ctx context.Context, id, cwd string, fn func(session.Header
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	w := &writer{store: s, header: h, path: path, file: f, size: found.end}
+	w := &writer{store: s, header: h, path: path, file: f, size: found.end, synced: found.end}
 	// Its last writer may have been killed before it synced the file's name.
 	w.unnamed.Store(true)
 	return w, nil

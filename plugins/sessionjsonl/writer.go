@@ -27,7 +27,7 @@ type writer struct {
 	mu     sync.Mutex // guards what Append and Sync share
 	file   *os.File   // nil before the first Append
 	size   int64
-	synced int64
+	synced int64 // of size; what an earlier writer wrote counts as synced
 	err    error // why the writer takes no more
 }
 
@@ -95,13 +95,11 @@ func (w *writer) Sync(ctx context.Context) error {
 	w.mu.Lock()
 	f, size, synced := w.file, w.size, w.synced
 	w.mu.Unlock()
-	if f == nil {
+	if size == synced {
 		return nil
 	}
-	if size > synced || w.unnamed.Load() {
-		if err := w.sync(ctx, f); err != nil {
-			return err
-		}
+	if err := w.sync(ctx, f); err != nil {
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,11 +167,21 @@ func (s *Store) create(id, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another process may look at the new file for a moment.
-	if err := lockSoon(f); err != nil {
+	// Until it is locked, another process may look at the new file, or even take
+	// it for a torn one and use it.
+	if err = lockSoon(f); err == nil && !isNew(f, path) {
+		err = session.ErrExists
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// isNew reports whether nobody has written to the open file of that name.
+func isNew(f *os.File, path string) bool {
+	info, err := f.Stat()
+	return err == nil && info.Size() == 0 && isAt(f, path)
 }
 
 func reuse(id, path string) (*os.File, error) {

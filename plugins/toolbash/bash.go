@@ -113,7 +113,7 @@ func (b *Bash) call(ctx context.Context, in tool.Invocation, a arguments) (tool.
 	begin := time.Now()
 	exit, err := b.params.Runner.Run(ctx, process.Command{
 		Path: shell,
-		Args: []string{"-c", a.Command},
+		Args: []string{"-c", "--", a.Command},
 		Dir:  dir,
 		// These name files that a shell reads before its command.
 		Env:       []string{"BASH_ENV=", "ENV="},
@@ -198,8 +198,9 @@ func report(progress func(string), out *output) (stop func()) {
 	}
 }
 
+// refuse keeps short what quotes the model's own words.
 func refuse(why string) tool.Result {
-	return tool.ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", "Error: "+why)
+	return tool.ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", fmt.Sprintf("Error: %.1000s", why))
 }
 
 func notStarted(ctx context.Context, err error) tool.Result {
@@ -209,7 +210,7 @@ func notStarted(ctx context.Context, err error) tool.Result {
 	case errors.Is(err, syscall.E2BIG):
 		return tool.ErrorResult("ShellError", "START_FAILED", "Error: the command is too long for the system; write it to a file and run that")
 	}
-	return tool.ErrorResult("ShellError", "START_FAILED", fmt.Sprintf("Error: the command could not be started: %v", err))
+	return tool.ErrorResult("ShellError", "START_FAILED", fmt.Sprintf("Error: the command could not be started: %.1000v", err))
 }
 
 // outcome puts remarks on how the command ended below its output. A command

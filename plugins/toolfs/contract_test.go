@@ -2,6 +2,8 @@ package toolfs
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"dsh/kernel"
@@ -18,10 +20,15 @@ func TestContract(t *testing.T) {
 	x := setUp(t, defaults())
 	x.put("a.txt", "one\ntwo\n")
 	t.Run("read", func(t *testing.T) {
+		x.put("huge", strings.Repeat("text\n", 2000))
+		if err := os.Truncate(x.path("huge"), 1<<40); err != nil {
+			t.Fatal(err)
+		}
 		tooltest.TestTool(t, x.f.read, tooltest.Options{
 			CWD:      x.dir,
 			Good:     []string{`{"file_path":"a.txt","offset":1,"limit":5}`, fmt.Sprintf(`{"file_path":%q}`, x.path("a.txt"))},
 			NotEmpty: []string{"file_path"},
+			Slow:     `{"file_path":"huge","offset":1000000}`,
 		})
 	})
 	t.Run("write", func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -96,7 +97,7 @@ type page struct {
 // it gives, and of a long line only the start.
 func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 	var p page
-	var b strings.Builder
+	var out, line []byte
 	for p.total < first-1 {
 		more, err := skipLine(r)
 		if err != nil {
@@ -109,7 +110,9 @@ func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 		p.total++
 	}
 	for p.shown < lines {
-		raw, long, more, err := readLine(r, f.config.LineRunes*utf8.UTFMax)
+		var long, more bool
+		var err error
+		line, long, more, err = readLine(r, line[:0], f.config.LineRunes*utf8.UTFMax)
 		if err != nil {
 			return p, err
 		}
@@ -118,20 +121,28 @@ func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 			break
 		}
 		p.total++
-		line, changed := textfile.Printable(raw)
-		if cut, short := cutRunes(line, f.config.LineRunes); short || long {
-			line = fmt.Sprintf("%s… (cut at %d characters)", cut, f.config.LineRunes)
+		before := len(out)
+		out = strconv.AppendInt(out, int64(p.total), 10)
+		out = append(out, ": "...)
+		if len(line) <= f.config.LineRunes && !long && textfile.IsPrintable(line) {
+			out = append(out, line...)
+		} else {
+			text, changed := textfile.Printable(line)
+			p.changed = p.changed || changed
+			start, cut := cutRunes(text, f.config.LineRunes)
+			out = append(out, start...)
+			if cut || long {
+				out = fmt.Appendf(out, "… (cut at %d characters)", f.config.LineRunes)
+			}
 		}
-		numbered := fmt.Sprintf("%d: %s\n", p.total, line)
-		if b.Len()+len(numbered) > f.config.ReadBytes && p.shown > 0 {
-			p.full = true
+		out = append(out, '\n')
+		if len(out) > f.config.ReadBytes && p.shown > 0 {
+			out, p.full = out[:before], true
 			break
 		}
-		p.changed = p.changed || changed
-		b.WriteString(numbered)
 		p.shown++
 	}
-	p.text = b.String()
+	p.text = string(out)
 	if p.exact {
 		return p, nil
 	}
@@ -162,9 +173,11 @@ func (p page) note(first int) string {
 	return note
 }
 
-// readLine gives the next line without its end. Of a line longer than most
-// bytes it gives the start and sets long. more is false at the end of the file.
-func readLine(r *bufio.Reader, most int) (line []byte, long, more bool, err error) {
+// readLine appends the next line without its end to buf, which is empty. Of a
+// line longer than most bytes it gives the start and sets long. more is false at
+// the end of the file.
+func readLine(r *bufio.Reader, buf []byte, most int) (line []byte, long, more bool, err error) {
+	line = buf
 	for {
 		part, err := r.ReadSlice('\n')
 		more = more || len(part) > 0
@@ -190,7 +203,7 @@ func readLine(r *bufio.Reader, most int) (line []byte, long, more bool, err erro
 			}
 			return line, long, more, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, false, false, err
+			return line, false, false, err
 		}
 	}
 }

@@ -186,7 +186,7 @@ func allocated(f func()) uint64 {
 
 func TestReadIsCancelled(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("f", "a\n")
+	x.put("f", strings.Repeat("a\n", 5000))
 	if err := os.Truncate(x.path("f"), 1<<40); err != nil {
 		t.Fatal(err)
 	}

@@ -159,3 +159,42 @@ func TestPipesAndDevicesAreRefused(t *testing.T) {
 		x.bad("edit", args{"file_path": p, "old_string": "a", "new_string": "x"}, codeNotFile, "only regular files")
 	}
 }
+
+// Nothing is read-only for root, but the mode stays.
+func TestReadOnlyFilesAreRespected(t *testing.T) {
+	x := setUp(t, defaults())
+	p := x.put("f", "before\n")
+	if err := os.Chmod(p, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		changes["edit"](x, "f")
+		if got := x.mode("f"); got != 0o444 {
+			t.Errorf("mode %v", got)
+		}
+		return
+	}
+	x.bad("write", args{"file_path": "f", "content": "x"}, codeFailed, "permission denied")
+	x.bad("edit", args{"file_path": "f", "old_string": "before", "new_string": "x"}, codeFailed, "permission denied")
+	if got := x.get("f"); got != "before\n" {
+		t.Errorf("content %q", got)
+	}
+}
+
+func TestFolderThatTakesNoNewFile(t *testing.T) {
+	for how, change := range changes {
+		t.Run(how, func(t *testing.T) {
+			x := setUp(t, defaults())
+			x.put("d/f", "before\n")
+			if err := os.Chmod(x.path("d"), 0o555); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Chmod(x.path("d"), 0o755)
+			change(x, "d/f")
+			if got := x.get("d/f"); got != "after\n" {
+				t.Errorf("content %q", got)
+			}
+			x.onlyFiles("d", "f")
+		})
+	}
+}

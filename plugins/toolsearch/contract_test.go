@@ -1,6 +1,8 @@
 package toolsearch
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -40,9 +42,14 @@ func TestContract(t *testing.T) {
 		})
 	})
 	t.Run("grep", func(t *testing.T) {
+		x.put("huge/f", strings.Repeat("text\n", 2000))
+		if err := os.Truncate(x.path("huge/f"), 1<<40); err != nil {
+			t.Fatal(err)
+		}
 		tooltest.TestTool(t, x.s.grep, tooltest.Options{
 			CWD:  x.dir,
-			Good: []string{`{"pattern":"pack.*","path":"a","include":"*.go"}`, `{"pattern":"nothing"}`},
+			Good: []string{`{"pattern":"pack.*","path":"a","include":"*.go"}`, `{"pattern":"nothing","path":"a"}`},
+			Slow: `{"pattern":"nothing","path":"huge"}`,
 		})
 	})
 }

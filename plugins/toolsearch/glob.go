@@ -15,6 +15,7 @@ import (
 
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
+	"dsh/plugins/internal/textfile"
 )
 
 type globParams struct {
@@ -27,8 +28,8 @@ func (s *Search) callGlob(ctx context.Context, in tool.Invocation, p globParams)
 		return failed(codeArguments, "the pattern is empty; use ** for all files"), nil
 	}
 	pattern := filepath.ToSlash(p.Pattern)
-	if !doublestar.ValidatePattern(pattern) {
-		return failed(codeBadPattern, "the pattern %q is not valid: a bracket or brace is not closed; put \\ before one that is meant as it is", p.Pattern), nil
+	if err := checkGlob(pattern); err != nil {
+		return failed(codeBadPattern, "the pattern %q cannot be used: %v", p.Pattern, err), nil
 	}
 	base, res := s.base(in.CWD, p.Path)
 	if res != nil {
@@ -71,6 +72,20 @@ func (s *Search) callGlob(ctx context.Context, in tool.Invocation, p globParams)
 	return tool.TextResult(s.globText(found, base, pattern, errors.Is(err, errTime))), nil
 }
 
+// maxBraces bounds the alternatives of a pattern, which are tried in all their
+// combinations.
+const maxBraces = 8
+
+func checkGlob(pattern string) error {
+	switch {
+	case !doublestar.ValidatePattern(pattern):
+		return errors.New("a bracket or brace is not closed; put \\ before one that is meant as it is")
+	case strings.Count(pattern, "{") > maxBraces:
+		return fmt.Errorf("it has more than %d braces; search more than once", maxBraces)
+	}
+	return nil
+}
+
 // base gives the folder to search.
 func (s *Search) base(cwd, path string) (string, *tool.Result) {
 	if path == "" {
@@ -99,7 +114,7 @@ func (s *Search) globText(found newest, base, pattern string, late bool) string 
 	var notes []string
 	switch {
 	case shown == 0:
-		note := "No files match " + show(pattern) + " in " + show(base)
+		note, _ := textfile.Cut("No files match "+show(pattern)+" in "+show(base), maxError)
 		if !strings.Contains(pattern, "**") {
 			note += " (without ** a pattern looks only in the folders it names)"
 		}

@@ -33,8 +33,8 @@ func (s *Search) callGrep(ctx context.Context, in tool.Invocation, p grepParams)
 		return failed(codeBadPattern, "the pattern is not a regular expression in RE2 syntax: %v; look-around and back-references do not exist in it, and \\ makes a special character an ordinary one", err), nil
 	}
 	include := filepath.ToSlash(p.Include)
-	if !doublestar.ValidatePattern(include) {
-		return failed(codeBadPattern, "include %q is not valid: a bracket or brace is not closed", p.Include), nil
+	if err := checkGlob(include); err != nil {
+		return failed(codeBadPattern, "include %q cannot be used: %v", p.Include, err), nil
 	}
 	base, res := s.base(in.CWD, p.Path)
 	if res != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"unicode/utf8"
 
 	"dsh/plugins/internal/textfile"
@@ -24,8 +23,8 @@ const (
 // matcher finds lines in files. It may be used from any goroutine.
 type matcher struct {
 	re *regexp.Regexp
-	// must is in every match; empty if there is no such text.
-	must []byte
+	// filter passes every line that matches.
+	filter filter
 	// most is how many lines of one file are wanted.
 	most      int
 	lineRunes int
@@ -34,32 +33,9 @@ type matcher struct {
 func newMatcher(re *regexp.Regexp, c Config) *matcher {
 	m := &matcher{re: re, most: c.MaxMatches + 1, lineRunes: c.LineRunes}
 	if tree, err := syntax.Parse(re.String(), syntax.Perl); err == nil {
-		m.must = []byte(required(tree.Simplify()))
+		m.filter = newFilter(tree.Simplify())
 	}
 	return m
-}
-
-// required gives a text that is part of everything an expression matches, the
-// longest that is easily found. Looking for it is much quicker than matching.
-func required(re *syntax.Regexp) string {
-	switch re.Op {
-	case syntax.OpLiteral:
-		// U+FFFD also matches a byte that is not text.
-		if re.Flags&syntax.FoldCase == 0 && !slices.Contains(re.Rune, utf8.RuneError) {
-			return string(re.Rune)
-		}
-	case syntax.OpCapture, syntax.OpPlus:
-		return required(re.Sub[0])
-	case syntax.OpConcat:
-		longest := ""
-		for _, sub := range re.Sub {
-			if s := required(sub); len(s) > len(longest) {
-				longest = s
-			}
-		}
-		return longest
-	}
-	return ""
 }
 
 // hit is a line that matches.
@@ -75,7 +51,11 @@ type fileResult struct {
 }
 
 // buffer holds the part of a file that is being searched.
-type buffer struct{ b []byte }
+type buffer struct {
+	b []byte
+	// lower has the block that is searched in lower case, if that is needed.
+	lower []byte
+}
 
 // fill reads on behind what is in the buffer, which has room.
 func (b *buffer) fill(r io.Reader) error {
@@ -146,7 +126,7 @@ func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResul
 			// A line that does not end: its start stands for it.
 			block, whole, skipping, res.cutLines = buf.b, len(buf.b), true, true
 		}
-		line = m.block(block, line, &res)
+		line = m.block(block, line, buf, &res)
 		if ended || len(res.hits) >= m.most {
 			return res, nil
 		}
@@ -160,31 +140,35 @@ func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResul
 
 // block searches whole lines, the first of which has the number given, and
 // gives the number of the line behind them.
-func (m *matcher) block(b []byte, line int, res *fileResult) int {
-	for len(b) > 0 && len(res.hits) < m.most {
-		start := 0
-		if len(m.must) > 0 {
-			i := bytes.Index(b, m.must)
-			if i < 0 {
-				return line + bytes.Count(b, []byte{'\n'})
-			}
-			start = bytes.LastIndexByte(b[:i], '\n') + 1
-			line += bytes.Count(b[:start], []byte{'\n'})
+func (m *matcher) block(b []byte, line int, buf *buffer, res *fileResult) int {
+	hay := b
+	if m.filter.fold {
+		buf.lower = lower(buf.lower[:0], b)
+		hay = buf.lower
+	}
+	places := m.filter.start(hay)
+	// pos is the start of a line, whose number is line.
+	for pos := 0; pos < len(b) && len(res.hits) < m.most; {
+		at := places.from(pos)
+		if at == len(b) {
+			return line + bytes.Count(b[pos:], []byte{'\n'})
 		}
-		rest := b[start:]
-		text := rest
-		b = nil
-		ended := false
-		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
-			text, b, ended = rest[:end], rest[end+1:], true
+		start := pos + bytes.LastIndexByte(b[pos:at], '\n') + 1
+		line += bytes.Count(b[pos:start], []byte{'\n'})
+		end := bytes.IndexByte(b[at:], '\n')
+		ended := end >= 0
+		if end += at; !ended {
+			end = len(b)
 		}
-		text = bytes.TrimSuffix(text, []byte{'\r'})
-		if at := m.re.FindIndex(text); at != nil {
-			res.hits = append(res.hits, hit{line, m.excerpt(text, at)})
+		text := bytes.TrimSuffix(b[start:end], []byte{'\r'})
+		if found := m.re.FindIndex(text); found != nil {
+			res.hits = append(res.hits, hit{line, m.excerpt(text, found)})
 		}
-		if ended {
-			line++
+		if !ended {
+			break
 		}
+		pos = end + 1
+		line++
 	}
 	return line
 }

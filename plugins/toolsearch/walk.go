@@ -151,9 +151,11 @@ func namesHidden(pattern string) bool {
 		if pattern[i] != '.' || i > 0 && !strings.ContainsRune(`/{,\`, rune(pattern[i-1])) {
 			continue
 		}
-		rest := strings.TrimPrefix(pattern[i:], "..")
-		rest = strings.TrimPrefix(rest, ".")
-		if rest != "" && rest[0] != '/' {
+		part := pattern[i:]
+		if end := strings.IndexAny(part, "/,}"); end >= 0 {
+			part = part[:end]
+		}
+		if part != "." && part != ".." {
 			return true
 		}
 	}

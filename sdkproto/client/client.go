@@ -491,7 +491,10 @@ func (c *Client) detach(ctx context.Context) error {
 	if wait(ctx, c.down, c.limits.Exit) {
 		return nil
 	}
-	closed := closeReader(c.out)
+	closer, closed := c.out.(io.Closer)
+	if closed {
+		closer.Close()
+	}
 	if wait(context.WithoutCancel(ctx), c.down, detachTime) {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,13 +172,4 @@ func wait(ctx context.Context, done <-chan struct{}, limit time.Duration) bool {
 	default:
 		return false
 	}
-}
-
-// closeReader closes a stream that can be closed.
-func closeReader(r io.Reader) bool {
-	c, ok := r.(io.Closer)
-	if ok {
-		c.Close()
-	}
-	return ok
 }

@@ -21,7 +21,7 @@ type Run struct {
 	done chan struct{}
 
 	mu sync.Mutex
-	// stop releases ctx.
+	// stop releases ctx. It is set before anything can finish the run.
 	stop func() bool
 	// held is what came before the answer to the prompt, which alone tells
 	// where the interval begins.
@@ -63,7 +63,6 @@ func newRun(s *Session) *Run {
 		session: s.id,
 		queue:   newQueue(s.client.limits.Queue),
 		done:    make(chan struct{}),
-		stop:    func() bool { return true },
 	}
 }
 
@@ -289,15 +288,14 @@ func readAnswer(data json.RawMessage) (text string, usage sdkproto.Usage, err er
 				Text json.RawMessage `json:"text"`
 			} `json:"content"`
 		} `json:"message"`
-	}
-	var u struct {
-		Usage sdkproto.Usage `json:"usage"`
-	}
-	if err := wirejson.Unmarshal(data, &u); err == nil {
-		usage = u.Usage
+		Usage json.RawMessage `json:"usage"`
 	}
 	if err := wirejson.Unmarshal(data, &p); err != nil {
 		return "", usage, err
+	}
+	if len(p.Usage) > 0 {
+		// Usage informs; one that cannot be read counts as none.
+		_ = wirejson.Unmarshal(p.Usage, &usage)
 	}
 	if p.Message.Content == nil {
 		return "", usage, errors.New("it has no message.content")

@@ -1,9 +1,12 @@
 package client_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -168,7 +171,7 @@ func TestRun(t *testing.T) {
 			script: []string{theAnswer, receipt("S", "M"), event("S", "assistant/message", `{"message":{"content":"hi"},"usage":{"inputTokens":10,"outputTokens":3}}`),
 				turnEnd("S", completed), status("S", "idle")},
 			events: []string{"S agent/inbox/spliced", "S assistant/message", "S turn/end", "S idle"},
-			want:   with(func(r *client.Result) { r.FinalText = "" }), err: client.ErrProtocol,
+			want:   client.Result{MessageID: "M", FinishReason: "completed"}, err: client.ErrProtocol,
 		},
 		{
 			name: "a block without a type",
@@ -176,6 +179,20 @@ func TestRun(t *testing.T) {
 				turnEnd("S", completed), status("S", "idle")},
 			events: []string{"S agent/inbox/spliced", "S assistant/message", "S turn/end", "S idle"},
 			want:   client.Result{MessageID: "M", FinishReason: "completed"}, err: client.ErrProtocol,
+		},
+		{
+			name: "a text block without a text",
+			script: []string{theAnswer, receipt("S", "M"), event("S", "assistant/message", `{"message":{"content":[{"type":"text","text":7}]}}`),
+				turnEnd("S", `{"kind":"error","error":"x"}`), status("S", "idle")},
+			events: []string{"S agent/inbox/spliced", "S assistant/message", "S turn/end", "S idle"},
+			want:   client.Result{MessageID: "M"}, err: client.ErrProtocol,
+		},
+		{
+			name: "a failure that cannot be read",
+			script: []string{theAnswer, receipt("S", "M"), answered("S", "hi"),
+				turnEnd("S", `{"kind":"error","error":"x"}`), status("S", "idle")},
+			events: []string{"S agent/inbox/spliced", "S assistant/message", "S turn/end", "S idle"},
+			want:   with(func(r *client.Result) { r.FinishReason = "" }), err: client.ErrProtocol,
 		},
 		{
 			name:   "a turn end without a reason",
@@ -243,6 +260,9 @@ func TestRunRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"jsonrpc":"2.0","id":"req_2","method":"session/prompt","params":{"sessionId":"S","contentBlocks":[{"type":"text","text":"a\nb"},{"type":"text","text":"<&>"}]}}`
+	if run.MessageID() != "M" {
+		t.Errorf("message id %q", run.MessageID())
+	}
 	if got := <-seen; got != want {
 		t.Errorf("sent %s\nwant %s", got, want)
 	}
@@ -560,26 +580,17 @@ func TestRunFlooded(t *testing.T) {
 	}
 }
 
-// TestRunLarge: a frame of 30 MB goes through (spec jsonrpc 1.1), also when it
-// is more than the queue may hold.
+// TestRunLarge: a frame of 30 MB goes through (spec jsonrpc 1.1).
 func TestRunLarge(t *testing.T) {
 	const size = 30_000_000
-	c := attach(t, client.Limits{Queue: 1 << 20}, func(p *peer, r request) bool {
+	half, rest, _ := strings.Cut(answered("S", "TEXT"), "TEXT")
+	large := half + strings.Repeat("x", size) + rest
+	c := attach(t, client.Limits{}, func(p *peer, r request) bool {
 		p.answer(r, `{"messageId":"M"}`)
-		p.send(receipt("S", "M"))
+		p.send(receipt("S", "M"), large, turnEnd("S", completed), status("S", "idle"))
 		return true
 	})
 	run, err := c.Session("S").Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = run
-	large := attach(t, client.Limits{}, func(p *peer, r request) bool {
-		p.answer(r, `{"messageId":"M"}`)
-		p.send(receipt("S", "M"), answered("S", strings.Repeat("x", size)), turnEnd("S", completed), status("S", "idle"))
-		return true
-	})
-	run, err = large.Session("S").Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -625,4 +636,50 @@ func TestRunsTogether(t *testing.T) {
 			t.Errorf("run %d: %d events, want %d; %v", i+1, len(got), want, err)
 		}
 	}
+}
+
+// BenchmarkRun follows a run of small chunks, every event read.
+func BenchmarkRun(b *testing.B) {
+	piece := chunk("S", 20) + "\n"
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		p := newPeer(fromClient, toClient)
+		p.serve(func(r request) bool {
+			p.answer(r, `{"messageId":"M"}`)
+			p.send(receipt("S", "M"))
+			w := bufio.NewWriterSize(toClient, 32<<10)
+			for range b.N {
+				w.WriteString(piece)
+			}
+			w.Flush()
+			p.send(status("S", "idle"))
+			return true
+		})
+	}()
+	c, err := client.Attach(b.Context(), fromServer, toServer, sdkproto.InitializeParams{}, client.Limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(piece)))
+	run, err := c.Session("S").Run(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, err := range run.Events() {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	if err := c.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	<-served
 }

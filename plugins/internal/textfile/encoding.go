@@ -117,10 +117,13 @@ func (e Encoding) utf16() encoding.Encoding {
 	return nil
 }
 
+// IsPrintable reports that Printable leaves bytes as they are.
+func IsPrintable(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+
 // Printable makes bytes of a file fit for a result: what is not UTF-8, and NUL,
 // becomes U+FFFD. changed reports that there was such a thing.
 func Printable(b []byte) (s string, changed bool) {
-	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
+	if IsPrintable(b) {
 		return string(b), false
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\ufffd"), "\x00", "\ufffd"), true

@@ -1,0 +1,40 @@
+package tooltest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"dsh/kernel/tool"
+	"dsh/kernel/tool/tooltest"
+)
+
+// TestSoundTool runs the suite over a tool that keeps the contract.
+func TestSoundTool(t *testing.T) {
+	type params struct {
+		Text  string `json:"text" jsonschema:"What to repeat."`
+		Times int    `json:"times,omitzero" jsonschema:"How often."`
+		Wait  bool   `json:"wait,omitzero" jsonschema:"Wait until the call is cancelled."`
+	}
+	repeat, err := tool.Typed(tool.Spec{Name: "repeat", Description: "Repeats a text."},
+		func(ctx context.Context, _ tool.Invocation, p params) (tool.Result, error) {
+			if strings.TrimSpace(p.Text) == "" {
+				return tool.ErrorResult("RepeatError", "EMPTY", "Error: the text is empty"), nil
+			}
+			if p.Wait {
+				<-ctx.Done()
+				return tool.Result{}, context.Cause(ctx)
+			}
+			first, _ := utf8.DecodeRuneInString(p.Text)
+			return tool.TextResult(strings.Repeat(string(first), min(max(p.Times, 1), 10))), nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooltest.TestTool(t, repeat, tooltest.Options{
+		Good:     []string{`{"text":"a","times":3}`, `{"text":"b"}`},
+		NotEmpty: []string{"text"},
+		Slow:     `{"text":"a","wait":true}`,
+	})
+}

@@ -1,0 +1,60 @@
+package chatwire
+
+import (
+	"crypto/sha256"
+	"strconv"
+)
+
+// maxCallID is how many letters and digits a hash has for an id.
+const maxCallID = sha256.Size
+
+// callID gives an id that the endpoint takes: the same for the same id, always.
+func (d *Dialect) callID(id string) string {
+	if d.CallIDs == nil || d.CallIDs.MatchString(id) {
+		return id
+	}
+	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+	sum := sha256.Sum256([]byte(id))
+	out := make([]byte, 0, maxCallID)
+	for _, b := range sum[:min(max(d.CallIDLength, 0), maxCallID)] {
+		out = append(out, alphabet[int(b)%len(alphabet)])
+	}
+	return string(out)
+}
+
+// callIDs gives every call of a request an id of its own: models repeat theirs,
+// and endpoints refuse that. What an id becomes depends on the messages before
+// it only.
+type callIDs struct {
+	dialect *Dialect
+	taken   map[string]bool
+	// waiting holds the ids given to calls that have no result yet, by the id in
+	// the history, oldest first.
+	waiting map[string][]string
+}
+
+func (c *callIDs) call(id string) string {
+	if c.taken == nil {
+		c.taken, c.waiting = map[string]bool{}, map[string][]string{}
+	}
+	base := id
+	if base == "" {
+		base = "call"
+	}
+	given := c.dialect.callID(base)
+	for n := 2; c.taken[given]; n++ {
+		given = c.dialect.callID(base + "_" + strconv.Itoa(n))
+	}
+	c.taken[given] = true
+	c.waiting[id] = append(c.waiting[id], given)
+	return given
+}
+
+func (c *callIDs) result(id string) string {
+	waiting := c.waiting[id]
+	if len(waiting) == 0 {
+		return c.dialect.callID(id)
+	}
+	c.waiting[id] = waiting[1:]
+	return waiting[0]
+}

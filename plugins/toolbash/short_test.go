@@ -1,0 +1,5 @@
+//go:build unix && !long
+
+package toolbash
+
+const large = 20_000_000
