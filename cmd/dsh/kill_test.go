@@ -77,15 +77,19 @@ func killedLife(t *testing.T, point killPoint) *life {
 	}
 	end := map[string]any{"type": sdkproto.TypeTurnEnd, "data": map[string]any{"turn": 2.0}}
 	if err := p.wait("the end of both turns, or of the process", func(all []entry) bool {
-		l.survived = countFrames(all, end) > 0
-		return p.ended || l.survived
+		return p.ended || countFrames(all, end) > 0
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The process may die behind the end of its turns, too.
-	if err := p.kill(); err != nil {
+	_ = p.send([]byte(shutdownFrame)) // to nobody, perhaps
+	code, err := p.exitCode()
+	if err != nil {
 		t.Fatal(err)
 	}
+	if code != 0 && code != killed {
+		t.Fatal(p.failure(fmt.Sprintf("the process ended with code %d", code)))
+	}
+	l.survived = code == 0
 	l.streamed = p.lines()
 	for _, e := range l.streamed {
 		if id := text(member(e.value, "result", "messageId")); id != "" {

@@ -252,29 +252,32 @@ func (p *peer) lines() []entry {
 // killed is the exit code of a process that kill -9 ended.
 const killed = -1
 
-// wantExit waits for the end of the process and of its standard output. A child
-// that inherited the descriptor would keep the latter open (spec jsonrpc 0.3
-// point 7).
-func (p *peer) wantExit(code int) error {
+// exitCode waits for the end of the process and of its standard output, and
+// gives the code. A child that inherited the descriptor would keep the latter
+// open (spec jsonrpc 0.3 point 7).
+func (p *peer) exitCode() (int, error) {
 	select {
 	case <-p.exited:
 	case <-time.After(patience):
-		return p.failure("the process does not end")
+		return 0, p.failure("the process does not end")
 	}
 	if err := p.wait("", func([]entry) bool { return p.ended }); err != nil {
-		return fmt.Errorf("after the process ended: %w", err)
+		return 0, fmt.Errorf("after the process ended: %w", err)
 	}
 	_ = p.in.Close() // a second time, perhaps
-	got := p.cmd.ProcessState.String()
-	p.note(got)
-	want := fmt.Sprintf("exit status %d", code)
-	if code == killed {
-		want = "signal: killed"
+	p.note(p.cmd.ProcessState.String())
+	if p.cmd.ProcessState.String() == "signal: killed" {
+		return killed, nil
 	}
-	if got != want {
-		return p.failure(fmt.Sprintf("the process ended with %q, want %q", got, want))
+	return p.cmd.ProcessState.ExitCode(), nil
+}
+
+func (p *peer) wantExit(code int) error {
+	got, err := p.exitCode()
+	if err == nil && got != code {
+		err = p.failure(fmt.Sprintf("the process ended with code %d, want %d", got, code))
 	}
-	return nil
+	return err
 }
 
 // kill ends the process as kill -9 does and waits for it.

@@ -20,16 +20,15 @@ func TestQueue(t *testing.T) {
 rules:
   - when: {text: A}
     reply:
-      - {text: "a b c d e", every: 60ms}
+      - {text: "a b c d e f", every: 200ms}
   - reply: "{{user}} it is"
 `
 	for name, tc := range map[string]struct {
 		spread time.Duration // of B, C and D
 		idles  int           // of each session; 0 is any number
 	}{
-		"while A runs":     {250 * time.Millisecond, 1},
-		"around A's end":   {500 * time.Millisecond, 0},
-		"long after A too": {time.Second, 0},
+		"while A runs":   {300 * time.Millisecond, 1},
+		"around A's end": {1500 * time.Millisecond, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const sessions = 100
@@ -65,8 +64,12 @@ rules:
 					t.Fatal(err)
 				}
 			}
+			last := map[string]any{"type": sdkproto.TypeTurnEnd, "data": map[string]any{"turn": 4.0}}
+			seen, ends := 0, 0
 			if err := p.wait("the last turn of every session", func(all []entry) bool {
-				return countFrames(all, map[string]any{"type": sdkproto.TypeTurnEnd, "data": map[string]any{"turn": 4.0}}) == sessions
+				ends += countFrames(all[seen:], last)
+				seen = len(all)
+				return ends == sessions
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -76,8 +79,14 @@ rules:
 			if err := p.wantExit(0); err != nil {
 				t.Fatal(err)
 			}
+			streamed := map[string][]entry{} // by session
+			for _, e := range p.lines() {
+				id := text(member(e.value, "params", "sessionId"))
+				streamed[id] = append(streamed[id], e)
+			}
 			for i := range sessions {
-				checkQueue(t, at, p, fmt.Sprint("s", i), tc.idles)
+				id := fmt.Sprint("s", i)
+				checkQueue(t, id, at.stored(id), streamed[id], tc.idles)
 			}
 		})
 	}
@@ -94,15 +103,15 @@ func countFrames(all []entry, event map[string]any) int {
 	return n
 }
 
-func checkQueue(t *testing.T, at *place, p *peer, session string, idles int) {
-	events, err := readStored(at.stored(session))
+func checkQueue(t *testing.T, session, file string, streamed []entry, idles int) {
+	events, err := readStored(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := checkStored(events); err != nil {
 		t.Errorf("session %s: %v", session, err)
 	}
-	if err := checkStreamed(session, events, p.lines(), true); err != nil {
+	if err := checkStreamed(session, events, streamed, true); err != nil {
 		t.Error(err)
 	}
 	var texts []string
@@ -115,9 +124,9 @@ func checkQueue(t *testing.T, at *place, p *peer, session string, idles int) {
 		t.Errorf("session %s: the history has the prompts %v", session, texts)
 	}
 	var said []string // status changes
-	for _, e := range p.lines() {
-		if params := member(e.value, "params"); member(params, "sessionId") == session && member(params, "status") != nil {
-			said = append(said, text(member(params, "status")))
+	for _, e := range streamed {
+		if status := member(e.value, "params", "status"); status != nil {
+			said = append(said, text(status))
 		}
 	}
 	if len(said) == 0 || said[len(said)-1] != string(sdkproto.StatusIdle) || idles > 0 && len(said) != 2*idles {

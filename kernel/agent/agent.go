@@ -70,6 +70,10 @@ type Registry interface {
 	// Watch calls fn for every agent that is live and every one to come, before
 	// the agent's first new event, until o is closed. fn must not block.
 	Watch(o *kernel.Owner, fn func(Agent, Spec)) error
+	// Events hands the events of a stored session, live or not, from seq `from` on
+	// to fn, in order; it opens nothing. What is appended meanwhile may be missing.
+	// Errors: session.ErrNotFound and the store's, those of fn.
+	Events(ctx context.Context, id string, from int64, fn func(*session.Record) error) error
 	// List gives the stored sessions of cwd ("" for all), newest first.
 	List(ctx context.Context, cwd string) ([]session.Header, error)
 	// Delete closes the agent, if live, and removes the session.
@@ -84,6 +88,40 @@ type Cause struct {
 	Reason string
 }
 
+// Message is one message for an inbox.
+type Message struct {
+	// Content is kept verbatim.
+	Content []sdkproto.Block
+	Source  sdkproto.Source
+	// Target is a sdkproto Target.
+	Target string
+}
+
+// Receipt says what became of a posted message.
+type Receipt struct {
+	// ID is the message's, a UUID v4; "" when it was refused.
+	ID string
+	// Err says why it was refused: ErrInboxFull, ErrClosing, the log's.
+	Err error
+
+	durable func(context.Context) error
+}
+
+// NewReceipt makes the receipt of a message that was accepted. durable returns
+// when it is on the disk, each time it is called.
+func NewReceipt(id string, durable func(context.Context) error) Receipt {
+	return Receipt{ID: id, durable: durable}
+}
+
+// Wait returns when the message is on the disk, with Err when it was refused. It
+// may be called again.
+func (r Receipt) Wait(ctx context.Context) error {
+	if r.Err != nil || r.durable == nil {
+		return r.Err
+	}
+	return r.durable(ctx)
+}
+
 // Agent is one live session with its loop. All methods may be called from any
 // goroutine.
 type Agent interface {
@@ -94,6 +132,10 @@ type Agent interface {
 	// the message once it is on the disk. target is a sdkproto Target; content is
 	// kept verbatim. Errors: ErrInboxFull, ErrClosing, the log's.
 	Send(ctx context.Context, content []sdkproto.Block, source sdkproto.Source, target string) (messageID string, err error)
+	// Post is Send without the wait, for any number of messages at one moment: no
+	// turn begins or ends between their receipts, so the agent cannot come to rest
+	// there (spec jsonrpc 7.2). It gives one Receipt for each message, in order.
+	Post(messages ...Message) []Receipt
 	// Cancel ends the running turn and drops the queue; with a messageID it drops
 	// that message from the queue, or ends the turn that runs for it. It reports
 	// whether there was anything to cancel, and does not wait for the turn's end.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"dsh/kernel"
+	"dsh/kernel/profile"
 )
 
 // Registry knows the global tools, in order of registration, which is that of
@@ -17,6 +18,8 @@ type Registry struct {
 	mu    sync.RWMutex
 	tools []Tool
 	names map[string]bool
+	// restrictions are the filters that hold for every view.
+	restrictions []*Filter
 }
 
 // NewRegistry makes an empty registry.
@@ -50,6 +53,24 @@ func (r *Registry) Register(o *kernel.Owner, t Tool) error {
 	return nil
 }
 
+// Restrict puts f before every view of the registry, those that exist included,
+// until o is closed. It checks nothing, because tools may be registered later:
+// Check does, so that no agent is made under a filter that makes no sense.
+func (r *Registry) Restrict(o *kernel.Owner, f *Filter) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := o.OnClose("restriction of tools", func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.restrictions = slices.DeleteFunc(slices.Clone(r.restrictions), func(x *Filter) bool { return x == f })
+		return nil
+	}); err != nil {
+		return fmt.Errorf("restrict tools: %w", err)
+	}
+	r.restrictions = append(slices.Clone(r.restrictions), f)
+	return nil
+}
+
 // Filter restricts which global tools an agent has (spec jsonrpc 4). A tool
 // must be in Allow, if that is set, and not in Deny.
 type Filter struct {
@@ -75,46 +96,69 @@ func (f *Filter) admits(name string) bool {
 // 4.2).
 const reservedRunCode = "run_code"
 
-// Check refuses a filter that is empty or names what is not registered, in the
-// words of spec jsonrpc 4.2. nil is no filter and passes.
+// FilterError says that a filter makes no sense for the tools there are.
+type FilterError struct{ msg string }
+
+func (e *FilterError) Error() string { return e.msg }
+
+func badFilter(format string, args ...any) error { return &FilterError{fmt.Sprintf(format, args...)} }
+
+// Check refuses a filter that is empty or names what is not registered, with a
+// *FilterError in the words of spec jsonrpc 4.2; nil is no filter. The filters
+// given to Restrict are checked, too: they hold for whatever f is for.
 func (r *Registry) Check(f *Filter) error {
-	if f == nil {
-		return nil
-	}
-	if f.AllowNone {
-		if len(f.Allow)+len(f.Deny) > 0 {
-			return fmt.Errorf("tools.restrict() takes allowNone alone, without allow and deny")
-		}
-		return nil
-	}
-	if len(f.Allow)+len(f.Deny) == 0 {
-		return fmt.Errorf("tools.restrict({}) is a no-op: pass allow or deny with at least one tool name, or allowNone: true for no global tool at all")
-	}
 	r.mu.RLock()
 	known := make([]string, 0, len(r.names))
 	for name := range r.names {
 		known = append(known, name)
 	}
+	filters := slices.Clone(r.restrictions)
 	r.mu.RUnlock()
 	slices.Sort(known)
+	if f != nil {
+		filters = append(filters, f)
+	}
+	for _, f := range filters {
+		if err := f.check(known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Filter) check(known []string) error {
+	if f.AllowNone {
+		if len(f.Allow)+len(f.Deny) > 0 {
+			return badFilter("tools.restrict() takes allowNone alone, without allow and deny")
+		}
+		return nil
+	}
+	if len(f.Allow)+len(f.Deny) == 0 {
+		return badFilter("tools.restrict({}) is a no-op: pass allow or deny with at least one tool name, or allowNone: true for no global tool at all")
+	}
 	var unknown []string
 	for _, name := range slices.Concat(f.Allow, f.Deny) {
 		if name == reservedRunCode {
-			return fmt.Errorf("tools.restrict() cannot name %q: it is reserved", name)
+			return badFilter("tools.restrict() cannot name %q: it is reserved", name)
 		}
-		if quoted := fmt.Sprintf("%q", name); !slices.Contains(known, name) && !slices.Contains(unknown, quoted) {
-			unknown = append(unknown, quoted)
+		if !slices.Contains(known, name) && !slices.Contains(unknown, name) {
+			unknown = append(unknown, name)
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
-	plural := ""
+	plural, hints := "", ""
 	if len(unknown) > 1 {
 		plural = "s"
 	}
-	return fmt.Errorf("tools.restrict() names unknown global tool%s %s; known global tools: %s",
-		plural, strings.Join(unknown, ", "), strings.Join(known, ", "))
+	quoted := make([]string, len(unknown))
+	for i, name := range unknown {
+		quoted[i] = fmt.Sprintf("%q", name)
+		hints += profile.DidYouMean(name, known)
+	}
+	return badFilter("tools.restrict() names unknown global tool%s %s; known global tools: %s%s",
+		plural, strings.Join(quoted, ", "), strings.Join(known, ", "), hints)
 }
 
 // View is what one agent has: its own tools and the global ones that every
@@ -135,11 +179,11 @@ func (r *Registry) View(filters []*Filter, own ...Tool) *View {
 // List gives the tools in the order of the request: global ones first.
 func (v *View) List() []Tool {
 	v.registry.mu.RLock()
-	global := v.registry.tools
+	global, restrictions := v.registry.tools, v.registry.restrictions
 	v.registry.mu.RUnlock()
 	list := make([]Tool, 0, len(global)+len(v.own))
 	for _, t := range global {
-		if v.admits(t.Spec().Name) {
+		if name := t.Spec().Name; admitted(name, restrictions) && admitted(name, v.filters) {
 			list = append(list, t)
 		}
 	}
@@ -156,8 +200,8 @@ func (v *View) Lookup(name string) (Tool, bool) {
 	return nil, false
 }
 
-func (v *View) admits(name string) bool {
-	for _, f := range v.filters {
+func admitted(name string, filters []*Filter) bool {
+	for _, f := range filters {
 		if !f.admits(name) {
 			return false
 		}

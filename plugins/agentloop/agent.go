@@ -64,57 +64,78 @@ func (a *actor) Status() sdkproto.Status {
 // targets are the lists of an inbox in the order in which a turn claims them.
 var targets = [...]string{sdkproto.TargetNextStep, sdkproto.TargetNextTurn}
 
-// Send puts a message into the inbox and wakes the agent.
+// Send puts a message into the inbox, wakes the agent and waits for the disk.
 func (a *actor) Send(ctx context.Context, content []sdkproto.Block, source sdkproto.Source, target string) (string, error) {
-	if !slices.Contains(targets[:], target) {
-		return "", fmt.Errorf("send to session %s: no inbox list %q; use %q or %q", a.spec.ID, target, sdkproto.TargetNextTurn, sdkproto.TargetNextStep)
-	}
-	msg := sdkproto.Message{Content: slices.Clone(content), Source: source, Role: sdkproto.RoleUser, ID: uuid.NewString()}
-	woken, err := a.accept(msg, target)
-	if err != nil {
+	receipt := a.Post(agent.Message{Content: content, Source: source, Target: target})[0]
+	if err := receipt.Wait(ctx); err != nil {
 		return "", err
 	}
-	if woken != nil {
-		// One sync then covers the receipt and the first events of its turn
-		// (performance rule 6).
-		select {
-		case <-woken:
-		case <-a.life.Done():
-		case <-ctx.Done():
-		}
-	}
-	if err := a.session.Sync(ctx); err != nil {
-		return "", fmt.Errorf("send to session %s: %w", a.spec.ID, err)
-	}
-	return msg.ID, nil
+	return receipt.ID, nil
 }
 
-// accept appends the receipt. When that woke the agent it gives a channel that
-// is closed once the message has been claimed.
-func (a *actor) accept(msg sdkproto.Message, target string) (woken <-chan struct{}, err error) {
+// Post puts messages into the inbox and wakes the agent.
+func (a *actor) Post(messages ...agent.Message) []agent.Receipt {
+	receipts := make([]agent.Receipt, len(messages))
+	var woken chan struct{} // closed once the first message of a woken agent is claimed
+	durable := func(ctx context.Context) error {
+		if woken != nil {
+			// One sync then covers the receipts and the first events of their turn
+			// (performance rule 6).
+			select {
+			case <-woken:
+			case <-a.life.Done():
+			case <-ctx.Done():
+			}
+		}
+		if err := a.session.Sync(ctx); err != nil {
+			return fmt.Errorf("send to session %s: %w", a.spec.ID, err)
+		}
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for i, m := range messages {
+		id := uuid.NewString()
+		woke, err := a.accept(sdkproto.Message{Content: slices.Clone(m.Content), Source: m.Source, Role: sdkproto.RoleUser, ID: id}, m.Target)
+		switch {
+		case err != nil:
+			receipts[i].Err = err
+			continue
+		case woke:
+			woken = a.claimed
+		}
+		receipts[i] = agent.NewReceipt(id, durable)
+	}
+	return receipts
+}
+
+// accept appends the receipt, and says whether that woke the agent. The caller
+// holds mu.
+func (a *actor) accept(msg sdkproto.Message, target string) (woke bool, err error) {
+	if !slices.Contains(targets[:], target) {
+		return false, fmt.Errorf("send to session %s: no inbox list %q; use %q or %q", a.spec.ID, target, sdkproto.TargetNextTurn, sdkproto.TargetNextStep)
+	}
 	if a.life.Err() != nil {
-		return nil, agent.ErrClosing
+		return false, agent.ErrClosing
 	}
 	at := len(a.pending(target))
 	if at >= a.r.config.MaxQueued {
-		return nil, fmt.Errorf("session %s: %w: %d wait already; wait until some have run", a.spec.ID, agent.ErrInboxFull, at)
+		return false, fmt.Errorf("session %s: %w: %d wait already; wait until some have run", a.spec.ID, agent.ErrInboxFull, at)
 	}
 	_, err = a.session.Append(session.Draft{Type: sdkproto.TypeAgentInboxSpliced, Data: &sdkproto.AgentInboxSpliced{
 		Target: target, Start: at, Inserted: []sdkproto.Message{msg},
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("send to session %s: %w", a.spec.ID, err)
+		return false, fmt.Errorf("send to session %s: %w", a.spec.ID, err)
 	}
 	if a.status == sdkproto.StatusRunning {
-		return nil, nil
+		return false, nil
 	}
 	a.status = sdkproto.StatusRunning
 	a.idle, a.claimed = make(chan struct{}), make(chan struct{})
 	a.session.Signal(sdkproto.StatusRunning)
 	a.owner.Go("turns", a.loop)
-	return a.claimed, nil
+	return true, nil
 }
 
 // pending gives the messages that wait in one list. The caller holds mu.

@@ -376,6 +376,15 @@ func (r *Registry) CheckRoute(route llm.Route) (llm.Route, error) {
 // CheckTools refuses filters that make no sense.
 func (r *Registry) CheckTools(f *tool.Filter) error { return r.tools.Check(f) }
 
+// Events hands the stored events of a session on.
+func (r *Registry) Events(ctx context.Context, id string, from int64, fn func(*session.Record) error) error {
+	err := r.store.Read(ctx, id, from, fn)
+	if errors.Is(err, session.ErrNotFound) && r.find(id) != nil {
+		return nil // live, and has said nothing yet
+	}
+	return err
+}
+
 // List gives the stored sessions of cwd, newest first.
 func (r *Registry) List(ctx context.Context, cwd string) ([]session.Header, error) {
 	if cwd != "" {

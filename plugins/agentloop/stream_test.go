@@ -14,6 +14,7 @@ import (
 	"dsh/kernel/agent"
 	"dsh/kernel/llm"
 	"dsh/kernel/prompt"
+	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/plugins/agentloop"
 	"dsh/sdkproto"
@@ -347,6 +348,47 @@ func TestForeignPanics(t *testing.T) {
 			})
 		})
 	}
+	t.Run("store, during a call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.tool("echo", "", echo)
+			panicOnce(r, sdkproto.TypeToolCall)
+			r.model.on(once(callBlock("c1", "echo", "{}"), callBlock("c2", "echo", "{}")))
+			a, rec := r.open("s")
+			send(t, a, "go")
+			idle(t, a)
+			want := []string{"assistant echo#c1 echo#c2", "tool/result #c1 TOOL_NOT_STARTED", "tool/result #c2 TOOL_NOT_STARTED", "step/end 1.1", "turn/end 1 error INTERNAL", "idle"}
+			if d := cmp.Diff(want, rec.brief()[6:]); d != "" {
+				t.Error(d)
+			}
+			whole(t, r.store.records("s"))
+			send(t, a, "next")
+			idle(t, a)
+		})
+	})
+	for name, typ := range map[string]string{"store, at a turn's start": sdkproto.TypeTurnStart, "store, at a turn's end": sdkproto.TypeTurnEnd} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				panicOnce(r, typ)
+				a, rec := r.open("s")
+				send(t, a, "go")
+				idle(t, a)
+				if got := rec.brief(); got[len(got)-1] != "idle" {
+					t.Errorf("got %q", got)
+				}
+				if _, err := a.Send(t.Context(), nil, sdkproto.Source{}, sdkproto.TargetNextTurn); !errors.Is(err, session.ErrClosed) {
+					t.Errorf("the session took a message: %v", err)
+				}
+				// Nothing is lost: the next load repairs it.
+				must(t, r.reg.Close(t.Context(), "s", agent.Cause{}))
+				a, _ = r.open("s")
+				send(t, a, "next")
+				idle(t, a)
+				whole(t, r.store.records("s"))
+			})
+		})
+	}
 	t.Run("watcher", func(t *testing.T) {
 		r := newRig(t)
 		must(t, r.reg.Watch(r.owner, func(agent.Agent, agent.Spec) { panic("boom") }))
@@ -357,6 +399,17 @@ func TestForeignPanics(t *testing.T) {
 			t.Fatalf("got %q", got)
 		}
 	})
+}
+
+func panicOnce(r *rig, typ string) {
+	done := false
+	r.store.appendErr = func(records []session.Record) error {
+		if !done && slices.ContainsFunc(records, func(rd session.Record) bool { return rd.Event.Type == typ }) {
+			done = true
+			panic("boom")
+		}
+		return nil
+	}
 }
 
 // TestVerifyRequests: a log that does not read back as it was written keeps the

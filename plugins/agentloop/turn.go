@@ -32,25 +32,34 @@ func (a *actor) loop(context.Context) {
 	a.looping = true
 	a.mu.Unlock()
 	defer claimed()
+	err := guard("the agent loop", func() error { return a.turns(claimed) })
+	if err == nil {
+		// The barrier at the turn's end does not delay idle (decision D3).
+		if err = a.session.Sync(a.life); err == nil || a.life.Err() != nil {
+			return
+		}
+	}
+	a.fail(err)
+}
+
+// turns runs one turn after the other. An error means that the log takes no
+// more. claimed is called once the first message has been claimed.
+func (a *actor) turns(claimed func()) error {
 	for a.more() {
 		p := a.prepare()
 		t, err := a.claim(p)
 		claimed()
 		if err != nil {
-			a.fail(err)
-			return
+			return err
 		}
 		if t == nil {
-			break
+			return nil
 		}
-		if !t.finish(t.run(p)) {
-			return
+		if err := t.finish(t.run(p)); err != nil {
+			return err
 		}
 	}
-	// The barrier at the turn's end does not delay idle (decision D3).
-	if err := a.session.Sync(a.life); err != nil && a.life.Err() == nil {
-		a.r.log.Error("the end of a turn is not safe on the disk", "session", a.spec.ID, "error", err)
-	}
+	return nil
 }
 
 // more reports whether there is a message to run; without one it signals idle.
@@ -69,11 +78,23 @@ func (a *actor) more() bool {
 
 // fail ends a run whose log takes no more.
 func (a *actor) fail(err error) {
-	if !errors.Is(err, session.ErrClosed) {
+	var broken *panicError
+	switch {
+	case errors.As(err, &broken):
+		// What was left half done cannot be known here; the next load repairs it.
+		a.r.log.Error("a session cannot go on", "session", a.spec.ID, "error", err, "stack", string(broken.stack))
+		if err := a.session.Close(); err != nil {
+			a.r.log.Error("a session was not closed well", "session", a.spec.ID, "error", err)
+		}
+	case !errors.Is(err, session.ErrClosed):
 		a.r.log.Error("a session cannot go on, because its log cannot be written", "session", a.spec.ID, "error", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.turn != nil {
+		a.turn.cancel(nil)
+		a.turn = nil
+	}
 	a.rest()
 }
 
@@ -229,11 +250,11 @@ func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 }
 
 // finish closes what the turn left open. A turn that was cancelled before this
-// moment ends as aborted, whatever else happened. It reports whether the log
-// took it.
-func (t *turn) finish(end sdkproto.TurnEndReason) bool {
+// moment ends as aborted, whatever else happened.
+func (t *turn) finish(end sdkproto.TurnEndReason) error {
 	a := t.a
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if t.ctx.Err() != nil {
 		end = sdkproto.TurnEndReason{Kind: sdkproto.EndAborted, Reason: abortReason(t.ctx)}
 	}
@@ -253,12 +274,10 @@ func (t *turn) finish(end sdkproto.TurnEndReason) bool {
 		}
 	})
 	drafts = append(drafts, session.Draft{Type: sdkproto.TypeTurnEnd, Data: &sdkproto.TurnEnd{Turn: t.number, Reason: end}})
-	_, err := a.session.Append(drafts...)
-	a.turn = nil
-	a.mu.Unlock()
-	t.cancel(nil)
-	if err != nil {
-		a.fail(err)
+	if _, err := a.session.Append(drafts...); err != nil {
+		return err
 	}
-	return err == nil
+	a.turn = nil
+	t.cancel(nil)
+	return nil
 }

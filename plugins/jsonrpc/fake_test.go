@@ -98,6 +98,10 @@ func (r *fakeRegistry) CheckRoute(route llm.Route) (llm.Route, error) {
 
 func (r *fakeRegistry) CheckTools(*tool.Filter) error { return nil }
 
+func (r *fakeRegistry) Events(context.Context, string, int64, func(*session.Record) error) error {
+	return session.ErrNotFound
+}
+
 func (r *fakeRegistry) Watch(_ *kernel.Owner, fn func(agent.Agent, agent.Spec)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,18 +164,31 @@ func (a *fakeAgent) append(typ string, data any) {
 	}
 }
 
-func (a *fakeAgent) Send(_ context.Context, content []sdkproto.Block, source sdkproto.Source, target string) (string, error) {
+func (a *fakeAgent) Send(ctx context.Context, content []sdkproto.Block, source sdkproto.Source, target string) (string, error) {
+	r := a.Post(agent.Message{Content: content, Source: source, Target: target})[0]
+	return r.ID, r.Wait(ctx)
+}
+
+func (a *fakeAgent) Post(messages ...agent.Message) []agent.Receipt {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	receipts := make([]agent.Receipt, len(messages))
+	for i, m := range messages {
+		receipts[i] = a.post(m)
+	}
+	return receipts
+}
+
+func (a *fakeAgent) post(msg agent.Message) agent.Receipt {
 	a.r.mu.Lock()
 	closed := a.r.closed
 	a.r.mu.Unlock()
 	if closed {
-		return "", agent.ErrClosing
+		return agent.Receipt{Err: agent.ErrClosing}
 	}
 	a.sent++
-	m := sdkproto.Message{Content: content, Source: source, Role: sdkproto.RoleUser, ID: fmt.Sprintf("%s-m%d", a.ID(), a.sent)}
-	a.append(sdkproto.TypeAgentInboxSpliced, sdkproto.AgentInboxSpliced{Target: target, Start: len(a.queue), Inserted: []sdkproto.Message{m}})
+	m := sdkproto.Message{Content: msg.Content, Source: msg.Source, Role: sdkproto.RoleUser, ID: fmt.Sprintf("%s-m%d", a.ID(), a.sent)}
+	a.append(sdkproto.TypeAgentInboxSpliced, sdkproto.AgentInboxSpliced{Target: msg.Target, Start: len(a.queue), Inserted: []sdkproto.Message{m}})
 	a.queue = append(a.queue, m)
 	if a.status == sdkproto.StatusIdle {
 		a.status = sdkproto.StatusRunning
@@ -179,7 +196,7 @@ func (a *fakeAgent) Send(_ context.Context, content []sdkproto.Block, source sdk
 		a.log.Signal(a.status)
 		a.r.owner.Go("turns", a.run)
 	}
-	return m.ID, nil
+	return agent.NewReceipt(m.ID, func(context.Context) error { return nil })
 }
 
 func (a *fakeAgent) run(ctx context.Context) {

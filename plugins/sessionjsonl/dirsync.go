@@ -8,7 +8,7 @@ import (
 // dirSync shares syncs of one folder: one runs at a time, and all who come
 // meanwhile are served by the next (performance rule 7).
 type dirSync struct {
-	dir string
+	do func() error
 
 	mu      sync.Mutex
 	tickets uint64 // given out
@@ -36,7 +36,7 @@ func (d *dirSync) sync(ctx context.Context) error {
 		running := make(chan struct{})
 		d.running = running
 		d.mu.Unlock()
-		err := syncDir(d.dir)
+		err := d.do()
 		d.mu.Lock()
 		d.running = nil
 		close(running)

@@ -32,6 +32,7 @@ type Store struct {
 	gate       chan struct{}
 	names      dirSync
 	scratch    sync.Pool // *[]byte, for the rows of a batch
+	syncFile   func(*os.File) error
 
 	mu   sync.Mutex
 	live map[string]struct{} // file names of this process's writers
@@ -43,8 +44,8 @@ var _ session.Store = (*Store)(nil)
 // is kept elsewhere, its spilled tool output, is in a folder below spill that is
 // named like the session's file and removed with it (decision D19).
 func NewStore(dir, spill string, log *slog.Logger) *Store {
-	s := &Store{dir: dir, spill: spill, log: log, gate: make(chan struct{}, syncGate), live: map[string]struct{}{}}
-	s.names.dir = dir
+	s := &Store{dir: dir, spill: spill, log: log, gate: make(chan struct{}, syncGate), syncFile: syncData, live: map[string]struct{}{}}
+	s.names.do = func() error { return syncDir(dir) }
 	s.scratch.New = func() any { return new([]byte) }
 	return s
 }

@@ -113,7 +113,7 @@ func (w *writer) sync(ctx context.Context, f *os.File) error {
 	case <-ctx.Done():
 		return fmt.Errorf("sync %s: %w", w.path, context.Cause(ctx))
 	}
-	err := syncData(f)
+	err := w.store.syncFile(f)
 	<-w.store.gate
 	if err != nil {
 		// What the system had may be gone, and the next sync would succeed.

@@ -20,7 +20,8 @@ const maxName = 120
 // maxSame bounds how many calls of a session may have the same id.
 const maxSame = 10_000
 
-// Spill makes the files. It implements tool.Spiller.
+// Spill makes the files. It implements tool.Spiller. The session store deletes
+// them with their session.
 type Spill struct{ root string }
 
 // New makes a Spill that keeps its files below $DSH_HOME.
@@ -49,17 +50,6 @@ func (s *Spill) Spill(sessionID, callID string) (tool.SpillFile, error) {
 		}
 		path = base + "." + strconv.Itoa(n)
 	}
-}
-
-// Remove deletes what is kept of a session.
-func (s *Spill) Remove(sessionID string) error {
-	if err := session.CheckID(sessionID); err != nil {
-		return fmt.Errorf("delete kept output: %w", err)
-	}
-	if err := os.RemoveAll(s.dir(sessionID)); err != nil {
-		return fmt.Errorf("delete kept output: %w", err)
-	}
-	return nil
 }
 
 func (s *Spill) dir(sessionID string) string {

@@ -62,32 +62,3 @@ func TestSpillRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestRemove(t *testing.T) {
-	s := New(t.TempDir())
-	paths := map[string]string{}
-	for _, id := range []string{"one", "other"} {
-		f, err := s.Spill(id, "call")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		paths[id] = f.Path()
-	}
-	for range 2 { // the second finds nothing, which is no error
-		if err := s.Remove("one"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(paths["one"]); !os.IsNotExist(err) {
-		t.Errorf("the file of the deleted session: %v, want it gone", err)
-	}
-	if _, err := os.Stat(paths["other"]); err != nil {
-		t.Errorf("the file of the other session: %v", err)
-	}
-	if err := s.Remove(""); err == nil {
-		t.Error("an empty id was accepted; it would delete the files of all sessions")
-	}
-}

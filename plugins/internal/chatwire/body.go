@@ -1,28 +1,32 @@
 package chatwire
 
 import (
-	"bytes"
 	"io"
 	"sync"
 )
 
-// body is the text of a request. It is given up as soon as the endpoint has
-// begun to answer: with thousands of requests open, their texts would be most
-// of the memory.
+// body is the text of a request. It is given up as soon as it is sent and the
+// endpoint has begun to answer: with thousands of requests open, their texts
+// would be most of the memory.
 type body struct {
 	mu   sync.Mutex
 	text []byte
+	sent bool
 }
 
 func (b *body) reader() (io.ReadCloser, error) { return &bodyReader{body: b}, nil }
 
-// release forgets the text. A reader that is not done then fails.
+// release forgets the text, unless an endpoint answers before it has it all.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.text = nil
+	if b.sent {
+		b.text = nil
+	}
 }
 
+// bodyReader reads the text once; a transport that has to begin again takes
+// another.
 type bodyReader struct {
 	body *body
 	at   int
@@ -31,25 +35,13 @@ type bodyReader struct {
 func (r *bodyReader) Read(p []byte) (int, error) {
 	r.body.mu.Lock()
 	defer r.body.mu.Unlock()
-	if r.at >= len(r.body.text) {
-		return 0, io.EOF
-	}
-	n := copy(p, r.body.text[r.at:])
+	n := copy(p, r.body.text[min(r.at, len(r.body.text)):])
 	r.at += n
-	return n, nil
-}
-
-// WriteTo hands the transport the whole text at once, past its small buffers.
-func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
-	r.body.mu.Lock()
-	text := r.body.text
-	r.body.mu.Unlock()
-	if r.at >= len(text) {
-		return 0, nil
+	if r.at >= len(r.body.text) {
+		r.body.sent = true
+		return n, io.EOF
 	}
-	n, err := io.Copy(w, bytes.NewReader(text[r.at:]))
-	r.at += int(n)
-	return n, err
+	return n, nil
 }
 
 func (r *bodyReader) Close() error { return nil }

@@ -38,4 +38,17 @@ func (w *watchdog) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// drainLimit and drainBytes bound the wait for the end of a body behind its
+// terminator, with which the connection can be used again.
+const (
+	drainLimit = 50 * time.Millisecond
+	drainBytes = 4 << 10
+)
+
+func (w *watchdog) drain() {
+	w.timer.Reset(drainLimit)
+	_, _ = io.CopyN(io.Discard, w.src, drainBytes)
+	w.timer.Stop()
+}
+
 func (w *watchdog) stop() { w.timer.Stop() }
