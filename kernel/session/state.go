@@ -50,11 +50,11 @@ func Load(ctx context.Context, st Store, id, cwd string, state *State) (*Log, er
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("load session %s: %w", id, err)
+		return nil, err
 	}
 	if next == 0 {
 		if h, err = st.Header(ctx, id); err != nil {
-			return nil, errors.Join(fmt.Errorf("load session %s: %w", id, err), w.Close())
+			return nil, errors.Join(err, w.Close())
 		}
 	}
 	return NewLog(h, w, next, last, state), nil

@@ -36,8 +36,12 @@ type Subscription struct {
 	err     error         // why nothing is handed on any more
 }
 
-// errUnsubscribed: the subscription's owner was closed.
-var errUnsubscribed = errors.New("subscription is closed")
+var (
+	// errUnsubscribed: the subscription's owner was closed.
+	errUnsubscribed = errors.New("subscription is closed")
+	// errPanic: the subscription's function panicked.
+	errPanic = errors.New("panic")
+)
 
 // NewSubscription starts a subscription that lives as long as o. Producers wait
 // in Log.Room while bound entries or more are queued. After an error or panic of
@@ -47,8 +51,12 @@ func NewSubscription(o *kernel.Owner, log *slog.Logger, name string, bound int, 
 	s := &Subscription{name: name, bound: max(bound, 1), ctx: o.Context(), changed: make(chan struct{}), wake: make(chan struct{}, 1)}
 	o.Go("subscription "+name, func(ctx context.Context) {
 		err := s.run(ctx, fn)
+		level := slog.LevelDebug
+		if errors.Is(err, errPanic) {
+			level = slog.LevelError
+		}
 		if !errors.Is(err, errUnsubscribed) {
-			log.Warn("a subscription ended", "name", name, "error", err)
+			log.Log(ctx, level, "a subscription ended", "name", name, "error", err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -61,7 +69,7 @@ func NewSubscription(o *kernel.Owner, log *slog.Logger, name string, bound int, 
 func (s *Subscription) run(ctx context.Context, fn func(context.Context, Entry) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("subscription %s: panic: %v\n%s", s.name, r, debug.Stack())
+			err = fmt.Errorf("subscription %s: %w: %v\n%s", s.name, errPanic, r, debug.Stack())
 		}
 	}()
 	var batch []Entry

@@ -171,7 +171,7 @@ func TestDeafSubscriptions(t *testing.T) {
 				tc.born(o)
 			}
 			var said bytes.Buffer
-			sub := session.NewSubscription(o, slog.New(slog.NewTextHandler(&said, nil)), "sub", 1, tc.fn)
+			sub := session.NewSubscription(o, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug})), "sub", 1, tc.fn)
 			l := newLog(&memory{})
 			l.Subscribe(sub)
 			for i := range 100 {

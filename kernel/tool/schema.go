@@ -10,9 +10,6 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	validate "github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"dsh/sdkproto/wirejson"
 )
@@ -89,54 +86,4 @@ func checkArguments(t Tool, arguments json.RawMessage) error {
 		return c.CheckArguments(arguments)
 	}
 	return nil
-}
-
-// Checker validates values against one JSON Schema. It may be used from any
-// goroutine.
-type Checker struct{ schema *validate.Schema }
-
-// NewChecker compiles a schema.
-func NewChecker(schema json.RawMessage) (*Checker, error) {
-	doc, err := validate.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	c := validate.NewCompiler()
-	if err := c.AddResource("parameters.json", doc); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	s, err := c.Compile("parameters.json")
-	if err != nil {
-		return nil, fmt.Errorf("compile schema: %w", err)
-	}
-	return &Checker{s}, nil
-}
-
-// Check gives all that is wrong with a value in one error, so that a model can
-// mend it in one go.
-func (c *Checker) Check(value json.RawMessage) error {
-	doc, err := validate.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		return err
-	}
-	err = c.schema.Validate(doc)
-	var v *validate.ValidationError
-	if !errors.As(err, &v) {
-		return err
-	}
-	var parts []string
-	printer := message.NewPrinter(language.English)
-	var walk func(*validate.ValidationError)
-	walk = func(e *validate.ValidationError) {
-		if len(e.Causes) == 0 {
-			at := "/" + strings.Join(e.InstanceLocation, "/")
-			parts = append(parts, at+": "+e.ErrorKind.LocalizedString(printer))
-			return
-		}
-		for _, c := range e.Causes {
-			walk(c)
-		}
-	}
-	walk(v)
-	return errors.New(strings.Join(parts, "; "))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"dsh/sdkproto/wirejson"
 )
@@ -17,23 +18,25 @@ func Typed[P any](spec Spec, call func(ctx context.Context, in Invocation, p P) 
 		return nil, fmt.Errorf("tool %s: %w", spec.Name, err)
 	}
 	spec.Parameters = schema
-	checker, err := NewChecker(schema)
-	if err != nil {
-		return nil, fmt.Errorf("tool %s: %w", spec.Name, err)
-	}
+	// Compiled at the first call: most processes use few of their tools.
+	checker := sync.OnceValues(func() (*Checker, error) { return NewChecker(schema) })
 	return &typed[P]{spec, checker, call}, nil
 }
 
 type typed[P any] struct {
 	spec    Spec
-	checker *Checker
+	checker func() (*Checker, error)
 	call    func(context.Context, Invocation, P) (Result, error)
 }
 
 func (t *typed[P]) Spec() Spec { return t.spec }
 
 func (t *typed[P]) CheckArguments(arguments json.RawMessage) error {
-	if err := t.checker.Check(arguments); err != nil {
+	checker, err := t.checker()
+	if err != nil {
+		return err
+	}
+	if err := checker.Check(arguments); err != nil {
 		return err
 	}
 	// The schema lets numbers pass that a Go integer cannot hold.

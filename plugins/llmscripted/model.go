@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"sync"
 
 	"dsh/kernel"
 	"dsh/kernel/llm"
@@ -30,9 +31,8 @@ type Model struct {
 	self   kernel.Instance
 	router *llm.Router
 
-	loaded   chan struct{} // closed once script or err is set
-	script   *script
-	err      error
+	loaded   chan struct{} // closed once script may be called
+	script   func() (*script, error)
 	attempts attempts
 }
 
@@ -48,6 +48,12 @@ func (m *Model) register() error {
 	if err := m.router.Register(m.self.Owner, m.config.Provider, m); err != nil {
 		return err
 	}
+	if m.config.Script == "" {
+		// Parsed by the first request: few processes ever make one.
+		m.script = sync.OnceValues(func() (*script, error) { return parseScript("the built-in script", defaultScript) })
+		close(m.loaded)
+		return nil
+	}
 	m.self.Ready.Go("script of "+m.self.ID, true, m.load)
 	return nil
 }
@@ -56,18 +62,12 @@ func (m *Model) register() error {
 // `initialize`, with file and line.
 func (m *Model) load(context.Context) error {
 	defer close(m.loaded)
-	name, data := "the built-in script", defaultScript
-	if m.config.Script != "" {
-		name = m.config.Script
-		if data, m.err = readScript(name); m.err != nil {
-			return m.err
-		}
-	}
-	m.script, m.err = parseScript(name, data)
-	return m.err
+	read, err := readScript(m.config.Script)
+	m.script = func() (*script, error) { return read, err }
+	return err
 }
 
-func readScript(path string) ([]byte, error) {
+func readScript(path string) (*script, error) {
 	// A pipe or a device would keep the load task waiting.
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("read script: %w", err)
@@ -86,7 +86,7 @@ func readScript(path string) ([]byte, error) {
 	if len(data) > maxScriptBytes {
 		return nil, fmt.Errorf("read script %s: the file is larger than %d bytes", path, maxScriptBytes)
 	}
-	return data, nil
+	return parseScript(path, data)
 }
 
 // Resolve takes every model and effort, and has no defaults of its own.
@@ -104,13 +104,14 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto.
 			yield(sdkproto.Chunk{}, ctx.Err())
 			return
 		}
-		if m.err != nil {
-			yield(sdkproto.Chunk{}, &llm.Error{Code: CodeScript, Message: m.err.Error()})
+		script, err := m.script()
+		if err != nil {
+			yield(sdkproto.Chunk{}, &llm.Error{Code: CodeScript, Message: err.Error()})
 			return
 		}
 		attempt := m.attempts.begin(req)
 		s := &speaker{ctx: ctx, yield: yield, facts: factsOf(req)}
-		err := s.answer(m.script, attempt)
+		err = s.answer(script, attempt)
 		switch {
 		case errors.Is(err, errStopped):
 		case err != nil:

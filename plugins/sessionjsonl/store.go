@@ -105,7 +105,7 @@ func (s *Store) Open(ctx context.Context, id, cwd string, fn func(session.Header
 	w, err := s.open(ctx, id, cwd, fn)
 	if err != nil {
 		s.release(id)
-		return nil, fmt.Errorf("open session %q: %w", id, err)
+		return nil, about("open", id, err)
 	}
 	return w, nil
 }
@@ -238,7 +238,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	}
 	f, err := openLocked(id, path)
 	if err != nil {
-		return fmt.Errorf("delete session %q: %w", id, err)
+		return about("delete", id, err)
 	}
 	// The file goes last, so that a deletion that was cut off can be repeated.
 	if err := os.RemoveAll(filepath.Join(s.spill, session.EncodeID(id))); err != nil {
@@ -281,6 +281,15 @@ func isAt(f *os.File, path string) bool {
 	}
 	there, err := os.Stat(path)
 	return err == nil && os.SameFile(mine, there)
+}
+
+// about names the session in an error that does not do so by itself.
+func about(what, id string, err error) error {
+	var inUse *session.InUseError
+	if errors.As(err, &inUse) {
+		return inUse
+	}
+	return fmt.Errorf("%s session %q: %w", what, id, err)
 }
 
 func notFound(err error) error {

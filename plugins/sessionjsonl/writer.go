@@ -29,6 +29,7 @@ type writer struct {
 	size   int64
 	synced int64 // of size; what an earlier writer wrote counts as synced
 	err    error // why the writer takes no more
+	lost   error // why what was written may not be on the disk, for good
 }
 
 // scratchKept bounds the scratch that is kept for the next batch, in bytes.
@@ -70,9 +71,10 @@ func (w *writer) Append(records []session.Record) error {
 	return nil
 }
 
+// fail ends the writer, with the first reason there was.
 func (w *writer) fail(err error) error {
 	if w.err == nil {
-		w.err = fmt.Errorf("write %s: %w", w.path, err)
+		w.err = fmt.Errorf("write session file %s: %w", w.path, err)
 	}
 	return w.err
 }
@@ -93,8 +95,11 @@ func (w *writer) takeBack(fresh bool, n int) error {
 // Sync brings the file, and at first its name, to the disk.
 func (w *writer) Sync(ctx context.Context) error {
 	w.mu.Lock()
-	f, size, synced := w.file, w.size, w.synced
+	f, size, synced, lost := w.file, w.size, w.synced, w.lost
 	w.mu.Unlock()
+	if lost != nil {
+		return lost
+	}
 	if size == synced {
 		return nil
 	}
@@ -119,7 +124,9 @@ func (w *writer) sync(ctx context.Context, f *os.File) error {
 		// What the system had may be gone, and the next sync would succeed.
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.fail(fmt.Errorf("sync: %w", err))
+		w.lost = fmt.Errorf("sync %s: %w", w.path, err)
+		_ = w.fail(w.lost)
+		return w.lost
 	}
 	if w.unnamed.Load() {
 		if err := w.store.names.sync(ctx); err != nil {

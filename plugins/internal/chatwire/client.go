@@ -201,7 +201,7 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.life.Done():
-		return c.broken(ctx, errClosed, nil)
+		return c.broken(ctx, errClosed, errClosed, key)
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -216,7 +216,7 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 	resp, err := c.transport.RoundTrip(r)
 	dog.stop()
 	if err != nil {
-		return c.broken(ctx, context.Cause(run), errors.New(key.Redact(err.Error())), err)
+		return c.broken(ctx, context.Cause(run), err, key)
 	}
 	defer resp.Body.Close()
 	sent.release()
@@ -251,7 +251,7 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 		known.Message = key.Redact(known.Message)
 		return from.signed(known)
 	}
-	return c.broken(ctx, context.Cause(run), err, err)
+	return c.broken(ctx, context.Cause(run), err, key)
 }
 
 // request builds the HTTP request, and its body to be released.
@@ -314,9 +314,10 @@ func (c *Client) key(ctx context.Context) (credential.Secret, error) {
 	return s, &llm.Error{Code: llm.CodeInvalidCredential, Message: err.Error()}
 }
 
-// broken makes the error of a connection that was not made or did not last. The
-// end of the caller's context comes before every other reason.
-func (c *Client) broken(ctx context.Context, cause, shown error, err ...error) error {
+// broken makes the error of a connection that was not made or did not last, or
+// that was given up for a cause. The end of the caller's context comes before
+// every other reason.
+func (c *Client) broken(ctx context.Context, cause, err error, key credential.Secret) error {
 	var timeout net.Error
 	switch {
 	case ctx.Err() != nil:
@@ -325,10 +326,10 @@ func (c *Client) broken(ctx context.Context, cause, shown error, err ...error) e
 		return &llm.Error{Code: llm.CodeAborted, Message: errClosed.Error()}
 	case errors.Is(cause, errIdle):
 		return &llm.Error{Code: llm.CodeTimeout, Message: fmt.Sprintf("%s sent nothing for %v", c.host, c.idle)}
-	case errors.As(errors.Join(err...), &timeout) && timeout.Timeout():
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return &llm.Error{Code: llm.CodeTimeout, Message: fmt.Sprintf("no connection to %s within %v", c.host, c.connect)}
-	case errors.Is(shown, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &llm.Error{Code: llm.CodeTransport, Message: "the connection to " + c.host + " was cut off"}
 	}
-	return &llm.Error{Code: llm.CodeTransport, Message: fmt.Sprintf("the connection to %s failed: %v", c.host, shown)}
+	return &llm.Error{Code: llm.CodeTransport, Message: fmt.Sprintf("the connection to %s failed: %s", c.host, shorten(key.Redact(err.Error()), maxMessage))}
 }

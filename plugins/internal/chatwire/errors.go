@@ -145,15 +145,15 @@ type response struct {
 // refused makes the error of an answer that is not 2xx.
 func (r *response) refused(status int, body []byte) *llm.Error {
 	found := readReport(body)
-	text := strings.TrimSpace(string(body))
-	switch page := strings.ToLower(text[:min(len(text), 200)]); {
+	e := &llm.Error{Code: classify(status, found), Message: r.clean(found.message), Status: status}
+	switch page := strings.ToLower(strings.TrimSpace(string(body[:min(len(body), 200)]))); {
 	case strings.HasPrefix(page, "<!doctype") || strings.HasPrefix(page, "<html") || strings.HasPrefix(page, "<?xml"):
 		// The words of a page are not the provider's.
-		found = report{message: fmt.Sprintf("%s answered %s with a web page%s", r.endpoint.host, statusText(status), titleOf(text))}
-	case strings.TrimSpace(found.message) == "":
-		found.message = r.endpoint.host + " answered " + statusText(status)
+		e.Code = classify(status, report{})
+		e.Message = fmt.Sprintf("%s answered %s with a web page%s", r.endpoint.host, statusText(status), titleOf(r.redact(string(body))))
+	case e.Message == "":
+		e.Message = r.endpoint.host + " answered " + statusText(status)
 	}
-	e := &llm.Error{Code: classify(status, found), Message: r.clean(found.message), Status: status}
 	switch {
 	case e.Code == llm.CodeAuth && r.endpoint.keyName != "":
 		e.Message += "; check the credential " + r.endpoint.keyName
