@@ -128,7 +128,8 @@ type Store interface {
 	// ErrUnsupported, ErrCorrupt, *InUseError, and those of fn.
 	Open(ctx context.Context, id, cwd string, fn func(Header, *Record) error) (Writer, error)
 	// Read hands the records from seq `from` on to fn, without any right to the
-	// session; what a live writer appends meanwhile may be missing.
+	// session; what a live writer appends meanwhile may be missing. Errors:
+	// ErrNotFound, ErrUnsupported, ErrCorrupt, and those of fn.
 	Read(ctx context.Context, id string, from int64, fn func(*Record) error) error
 	// Header reads the head of one session. Error: ErrNotFound.
 	Header(ctx context.Context, id string) (Header, error)

@@ -68,7 +68,12 @@ func (p *Pipeline) Use(o *kernel.Owner, order int, name string, run Stage) error
 // Call looks the tool up, checks the arguments and runs the call through the
 // stages. It always gives a result: whatever goes wrong, panics included, is
 // one that tells the model. arguments is the model's text.
-func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in Invocation) Result {
+func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in Invocation) (res Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			res = ErrorResult("ToolError", "TOOL_FAILED", clip(fmt.Sprintf("Error: %s failed: panic: %v", name, r), 4000))
+		}
+	}()
 	t, ok := v.Lookup(name)
 	if !ok {
 		return ErrorResult("ToolNotFoundError", sdkproto.CodeUnknownTool, fmt.Sprintf("Error: unknown tool %q", clip(name, 200)))

@@ -132,6 +132,7 @@ func (a *actor) accept(msg sdkproto.Message, target string) (woke bool, err erro
 		return false, nil
 	}
 	a.status = sdkproto.StatusRunning
+	a.r.quiet.begin()
 	a.idle, a.claimed = make(chan struct{}), make(chan struct{})
 	a.session.Signal(sdkproto.StatusRunning)
 	a.owner.Go("turns", a.loop)
@@ -153,6 +154,7 @@ func (a *actor) rest() {
 	a.status, a.looping = sdkproto.StatusIdle, false
 	a.session.Signal(sdkproto.StatusIdle)
 	close(a.idle)
+	a.r.quiet.end()
 }
 
 // WhenIdle returns when the agent is idle.

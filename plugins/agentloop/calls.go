@@ -98,12 +98,6 @@ func (t *turn) runGroup(calls []*call) (left []*call, err error) {
 	defer g.cancel()
 	cancelled, disposed := t.ctx.Done(), t.a.life.Done()
 	var grace <-chan time.Time
-	var timer *time.Timer
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
 	for {
 		if t.ctx.Err() == nil {
 			if err := g.start(); err != nil {
@@ -117,17 +111,10 @@ func (t *turn) runGroup(calls []*call) (left []*call, err error) {
 		case o := <-g.outcomes:
 			g.finish(o.index, o.result)
 		case <-cancelled:
-			cancelled = nil
-			timer = time.NewTimer(cancelGrace)
-			grace = timer.C
+			cancelled, grace = nil, time.After(cancelGrace)
 		case <-disposed:
-			disposed = nil
-			if timer != nil {
-				timer.Stop()
-			}
-			timer = time.NewTimer(disposeGrace)
-			grace = timer.C
-			cancelled = nil
+			// The turn hangs on the agent, so it is cancelled, too.
+			cancelled, disposed, grace = nil, nil, time.After(disposeGrace)
 		case <-grace:
 			g.leave()
 		}

@@ -87,7 +87,9 @@ func newRigOver(t *testing.T, store *memStore, change ...func(*agentloop.Params)
 	}
 	reg, err := agentloop.New(p)
 	must(t, err)
-	reg.Register()
+	if err := reg.Register(); err != nil {
+		t.Fatal(err)
+	}
 	r.reg = reg
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -36,6 +36,7 @@ type Registry struct {
 	log      *slog.Logger
 	headers  session.HeaderPool
 	toolsets toolsets
+	quiet    quiet
 
 	mu       sync.Mutex
 	closing  bool
@@ -67,8 +68,9 @@ func New(p Params) (*Registry, error) {
 
 // Register makes the agents come to rest with the process: before anything
 // that drains what they say, if it is called before that registers.
-func (r *Registry) Register() {
+func (r *Registry) Register() error {
 	r.root.OnQuiesce(r.owner, "agents", kernel.QuiesceLimit, r.quiesce)
+	return r.owner.OnClose("give back memory", func(context.Context) error { r.quiet.stop(); return nil })
 }
 
 // begin starts a transaction on one id, after those that run.

@@ -551,6 +551,40 @@ func TestReceiptRefused(t *testing.T) {
 	}
 }
 
+// TestEvents reads a session whether it is live or not, and opens nothing.
+func TestEvents(t *testing.T) {
+	r := newRig(t)
+	read := func(id string, from int64) (lines []string, err error) {
+		err = r.reg.Events(t.Context(), id, from, func(rd *session.Record) error { lines = append(lines, line(rd)); return nil })
+		return lines, err
+	}
+	if _, err := read("s", 0); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("unknown: %v", err)
+	}
+	a, rec := r.open("s")
+	if got, err := read("s", 0); err != nil || len(got) > 0 {
+		t.Errorf("new: %q, %v", got, err)
+	}
+	send(t, a, "go")
+	idle(t, a)
+	want := slices.DeleteFunc(rec.lines(), func(l string) bool { return l == "running" || l == "idle" })
+	for range 2 {
+		got, err := read("s", 3)
+		must(t, err)
+		if d := cmp.Diff(want[3:], got); d != "" {
+			t.Error(d)
+		}
+		must(t, r.reg.Close(t.Context(), "s", agent.Cause{}))
+	}
+	if _, live := r.reg.Get("s"); live {
+		t.Error("reading opened the session")
+	}
+	stop := errors.New("enough")
+	if err := r.reg.Events(t.Context(), "s", 0, func(*session.Record) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestWhenIdle gives up with its context.
 func TestWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,10 +73,12 @@ func (m *memStore) Open(_ context.Context, id, cwd string, fn func(session.Heade
 
 func (m *memStore) Read(_ context.Context, id string, from int64, fn func(*session.Record) error) error {
 	m.mu.Lock()
-	var lines [][]byte
-	if s := m.sessions[id]; s != nil {
-		lines = slices.Clone(s.raw)
+	s := m.sessions[id]
+	if s == nil {
+		m.mu.Unlock()
+		return session.ErrNotFound
 	}
+	lines := slices.Clone(s.raw)
 	tamper := m.tamper
 	m.mu.Unlock()
 	for _, raw := range lines {

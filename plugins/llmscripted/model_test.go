@@ -458,7 +458,12 @@ func TestTime(t *testing.T) {
 // lives.
 func TestBeforeLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := New(Params{Self: kernel.Instance{ID: "scripted"}, Config: defaults()})
+		config := defaults()
+		config.Script = filepath.Join(t.TempDir(), "script.yaml")
+		if err := os.WriteFile(config.Script, []byte("rules: [{reply: Hello!}]"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(Params{Self: kernel.Instance{ID: "scripted"}, Config: config})
 		if err != nil {
 			t.Fatal(err)
 		}
