@@ -43,6 +43,8 @@ type Kernel struct {
 	opened func()
 	// composed is closed when seams is filled.
 	composed chan struct{}
+	// claimed is what the rows of the profile claim.
+	claimed map[string]bool
 }
 
 // row is an entry with its plugin and config.
@@ -58,7 +60,7 @@ type row struct {
 // Compose checks a profile against the plugins and builds it; nothing is
 // started. All that is wrong is in one error, each line with file, line and row.
 func Compose(ctx context.Context, opts Options) (*Kernel, error) {
-	k := &Kernel{opts: opts, seams: map[reflect.Type]reflect.Value{}, composed: make(chan struct{})}
+	k := &Kernel{opts: opts, seams: map[reflect.Type]reflect.Value{}, composed: make(chan struct{}), claimed: map[string]bool{}}
 	if k.opts.Log == nil {
 		k.opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -83,6 +85,9 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 		modules = append(modules, k.moduleOf(r, k.owner.Child("row "+r.entry.ID)))
 		for _, t := range r.plugin.provides {
 			k.seams[t] = reflect.New(t)
+		}
+		for _, c := range r.plugin.claims {
+			k.claimed[c] = true
 		}
 	}
 	k.app = fx.New(append(k.common(&k.hooks), append(modules, k.populate()...)...)...)
@@ -112,7 +117,7 @@ func (k *Kernel) rows() ([]row, error) {
 	entries := k.opts.Profile.Entries
 	for i := range entries {
 		e := &entries[i]
-		if !e.Enabled {
+		if !e.Enabled || e.Use == "" { // a row without use is the profile's own finding
 			continue
 		}
 		r := row{entry: e, index: i, optional: e.Required != nil && !*e.Required}
@@ -139,8 +144,8 @@ func (k *Kernel) plugin(e *profile.Entry) (Plugin, error) {
 		names[i] = p.Name
 	}
 	slices.Sort(names)
-	return Plugin{}, rowError(e, ".use", "unknown plugin %q%s; known plugins: %s",
-		e.Use, profile.DidYouMean(e.Use, names), strings.Join(names, ", "))
+	return Plugin{}, &profile.Error{Pos: e.UsePos, Path: "plugins." + e.ID + ".use", Msg: fmt.Sprintf("unknown plugin %q%s; known plugins: %s",
+		e.Use, profile.DidYouMean(e.Use, names), strings.Join(names, ", "))}
 }
 
 // checkSeams explains what fx would only trace: a seam that no row provides, one

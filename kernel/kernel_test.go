@@ -86,6 +86,12 @@ func user(m *marks) kernel.Plugin {
 		}, kernel.Needs[greeter]())
 }
 
+// front claims the wire and serves nothing.
+func front() kernel.Plugin {
+	return kernel.Define("front", "Claims.", func() nothing { return nothing{} },
+		func(kernel.Instance, nothing) fx.Option { return fx.Options() }, kernel.Claims("stdio"))
+}
+
 func compose(t *testing.T, text string, plugins ...kernel.Plugin) (*kernel.Kernel, error) {
 	t.Helper()
 	return kernel.Compose(context.Background(), kernel.Options{Plugins: plugins, Profile: load(t, text)})
@@ -123,8 +129,7 @@ plugins:
 
 func TestComposeExplains(t *testing.T) {
 	m := &marks{}
-	claimer := kernel.Define("front", "Claims.", func() nothing { return nothing{} },
-		func(kernel.Instance, nothing) fx.Option { return fx.Options() }, kernel.Claims("stdio"))
+	claimer := front()
 	for name, tc := range map[string]struct {
 		profile string
 		want    []string
@@ -151,7 +156,7 @@ func TestComposeExplains(t *testing.T) {
 		},
 		"all errors at once": {
 			"plugins:\n  g:\n    use: greeter\n    config:\n      wrod: x\n  h:\n    use: user\n    config:\n      x: 1\n  i:\n    use: nobody\n",
-			[]string{"embedded:test.yaml:5: plugins.g.config", `did you mean "word"?`, "embedded:test.yaml:9: plugins.h.config", "embedded:test.yaml:10: plugins.i.use"},
+			[]string{"embedded:test.yaml:5: plugins.g.config", `did you mean "word"?`, "embedded:test.yaml:9: plugins.h.config", "embedded:test.yaml:11: plugins.i.use"},
 		},
 		"Validate has a place": {
 			"plugins:\n  g:\n    use: greeter\n    config:\n      max: 0\n",
@@ -378,8 +383,8 @@ func TestRunSignals(t *testing.T) {
 			}
 			var stderr bytes.Buffer
 			code := kernel.Run(context.Background(), "test", &stderr, kernel.Options{
-				Plugins: []kernel.Plugin{slow, started},
-				Profile: load(t, "plugins:\n  a: {use: slow}\n  b: {use: started}\n"),
+				Plugins: []kernel.Plugin{slow, started, front()},
+				Profile: load(t, "plugins:\n  a: {use: slow}\n  b: {use: started}\n  f: {use: front}\n"),
 			})
 			if code != tc.want || stderr.Len() > 0 {
 				t.Errorf("got code %d, stderr %q; want %d", code, stderr.String(), tc.want)
@@ -399,6 +404,21 @@ func TestRunSaysWhyItDidNotStart(t *testing.T) {
 		"  embedded:test.yaml:3: plugins.b.use: unknown plugin \"y\"; known plugins: \n"
 	if code != kernel.ExitFailure || stderr.String() != want {
 		t.Errorf("got %d\n%s\nwant\n%s", code, &stderr, want)
+	}
+}
+
+// A profile without a front end would leave its client waiting for ever.
+func TestRunRefusesAProfileWithoutFrontEnd(t *testing.T) {
+	m := &marks{}
+	var stderr bytes.Buffer
+	code := kernel.Run(context.Background(), "dsh", &stderr, kernel.Options{
+		Plugins: []kernel.Plugin{provider(m), user(m)}, Profile: load(t, "plugins:\n  g: {use: greeter}\n  one: {use: user}\n"),
+	})
+	if want := "profile test serves nobody: no enabled row claims stdio"; code != kernel.ExitFailure || !strings.Contains(stderr.String(), want) {
+		t.Errorf("got %d, %q", code, &stderr)
+	}
+	if got, want := m.all(), []string{"one hello", "undo one", "undo g"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

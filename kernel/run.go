@@ -78,8 +78,9 @@ func (k *Kernel) close() error {
 // wrong is said on stderr under the program's name.
 func Run(ctx context.Context, program string, stderr io.Writer, opts Options) int {
 	signals := make(chan os.Signal, 2)
+	// Never stopped: a signal between the return and the exit of main must not
+	// turn a clean end into a death.
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
 
 	type outcome struct {
 		code int
@@ -122,6 +123,9 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 func serve(ctx context.Context, opts Options, ending <-chan int) (int, error) {
 	// The kernel's own context must outlive ctx: it ends last.
 	k, err := Compose(context.WithoutCancel(ctx), opts)
+	if err == nil && !k.claimed["stdio"] {
+		err = errors.Join(fmt.Errorf("profile %s serves nobody: no enabled row claims stdio; run a profile with a front end", opts.Profile.Name), k.close())
+	}
 	if err == nil {
 		err = k.Start(ctx)
 	}

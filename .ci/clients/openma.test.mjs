@@ -7,3 +7,9 @@ import { suite } from './suite.mjs'
 suite('openma', (setup, extra) => new DeepSeekHarness({
   launchArgsOverride: [binary, '--profile', 'sdk'], env: setup.env, cwd: setup.workspace, ...setup.route, ...extra,
 }))
+
+// The older launch form: no arguments, DSH_CWD says that a client is there
+// (spec jsonrpc 12.3).
+suite('openma, given the binary only', (setup, extra) => new DeepSeekHarness({
+  runtimeBin: binary, env: setup.env, cwd: setup.workspace, ...setup.route, ...extra,
+}))

@@ -101,6 +101,8 @@ type Message struct {
 type Receipt struct {
 	// ID is the message's, a UUID v4; "" when it was refused.
 	ID string
+	// Seq is that of the event that put it into the inbox.
+	Seq int64
 	// Err says why it was refused: ErrInboxFull, ErrClosing, the log's.
 	Err error
 
@@ -109,8 +111,8 @@ type Receipt struct {
 
 // NewReceipt makes the receipt of a message that was accepted. durable returns
 // when it is on the disk, each time it is called.
-func NewReceipt(id string, durable func(context.Context) error) Receipt {
-	return Receipt{ID: id, durable: durable}
+func NewReceipt(id string, seq int64, durable func(context.Context) error) Receipt {
+	return Receipt{ID: id, Seq: seq, durable: durable}
 }
 
 // Wait returns when the message is on the disk, with Err when it was refused. It

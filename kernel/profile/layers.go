@@ -24,6 +24,8 @@ type loader struct {
 	taken   map[string]bool // files read, so that a shared base counts once
 	summary string
 	bad     problems
+	// misshapen counts those of bad that leave a file usable.
+	misshapen int
 }
 
 func isPath(name string) bool {
@@ -139,9 +141,9 @@ func (l *loader) take(la *layer, data []byte, at Position, within []string, own 
 		l.bad.add(at, "extends", "more than %d profiles extend one another", maxExtends)
 		return
 	}
-	before := len(l.bad)
 	la.parse(data, &l.bad)
-	if la.root == nil || len(l.bad) > before {
+	l.misshapen += la.misshapen
+	if la.root == nil {
 		return
 	}
 	within = append(slices.Clone(within), id)
@@ -191,9 +193,9 @@ func (l *loader) alone(path string, must bool) {
 		return
 	}
 	la := &layer{file: path}
-	before := len(l.bad)
 	la.parse(data, &l.bad)
-	if la.root == nil || len(l.bad) > before {
+	l.misshapen += la.misshapen
+	if la.root == nil {
 		return
 	}
 	if v := la.root.get("extends"); v != nil {

@@ -28,6 +28,8 @@ type layer struct {
 	file     string // as Position.File shows it
 	embedded bool
 	root     *value
+	// misshapen counts what was reported and removed from root.
+	misshapen int
 }
 
 var (
@@ -40,8 +42,9 @@ var (
 	yamlPlace    = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 )
 
-// parse reads a file's bytes into l.root and checks its shape. When it reports
-// anything, l.root is not to be used.
+// parse reads a file's bytes into l.root and checks its shape. l.root stays nil
+// when the file cannot be used at all; of a file with the wrong shape it holds
+// what is right, so that everything else that is wrong can be found too.
 func (l *layer) parse(data []byte, bad *problems) {
 	file := Position{File: l.file}
 	if hint := notText(data); hint != "" {
@@ -86,11 +89,14 @@ func (l *layer) parse(data []byte, bad *problems) {
 	}
 	c := converter{layer: l, bad: bad, open: map[*yaml.Node]bool{}}
 	before := len(*bad)
-	l.root = c.value(top, "")
-	l.root.pos = l.at(top)
-	if len(*bad) == before {
-		l.checkShape(bad)
+	root := c.value(top, "")
+	if len(*bad) > before {
+		return
 	}
+	l.root = root
+	l.root.pos = l.at(top)
+	l.checkShape(bad)
+	l.misshapen = len(*bad) - before
 }
 
 func (l *layer) at(n *yaml.Node) Position {
@@ -280,7 +286,8 @@ func (c *converter) tag(n *yaml.Node, path, allowed string) {
 	}
 }
 
-// checkShape checks what a profile file may hold, whatever other layers say.
+// checkShape checks what a profile file may hold, whatever other layers say, and
+// removes what it may not.
 func (l *layer) checkShape(bad *problems) {
 	root := l.root
 	for _, key := range slices.Clone(root.names()) {
@@ -297,55 +304,74 @@ func (l *layer) checkShape(bad *problems) {
 			}
 		default:
 			bad.add(v.pos, key, "%s", unknownKey(key, topKeys))
+			root.remove(key)
 		}
 	}
 	if v := root.get("summary"); v != nil && (v.kind != text || strings.ContainsAny(v.text, "\r\n")) {
 		bad.add(v.pos, "summary", "must be one line of text")
+		root.remove("summary")
 	}
-	for _, name := range root.get("env").names() {
-		v := root.get("env").get(name)
+	prune := func(part string, check func(name string, v *value)) {
+		members := root.get(part)
+		for _, name := range slices.Clone(members.names()) {
+			before := len(*bad)
+			check(name, members.get(name))
+			if len(*bad) > before {
+				members.remove(name)
+			}
+		}
+	}
+	prune("env", func(name string, v *value) {
 		at := keyPath("env", name)
 		if !variableForm.MatchString(name) {
 			bad.add(v.pos, at, "%q is not the name of an environment variable", name)
 		}
 		if v.kind == null {
-			continue
+			return
 		}
 		if v.kind != text {
 			bad.add(v.pos, at, "must name what it overrides, as row-id.key, not %s", v.describe())
 		} else if _, err := parseTarget(v.text); err != nil {
 			bad.add(v.pos, at, "%v", err)
 		}
-	}
-	for _, key := range root.get("settings").names() {
+	})
+	prune("settings", func(key string, v *value) {
 		if !slices.Contains(settingKeys, key) {
-			bad.add(root.get("settings").get(key).pos, keyPath("settings", key), "%s", unknownKey(key, settingKeys))
+			bad.add(v.pos, keyPath("settings", key), "%s", unknownKey(key, settingKeys))
 		}
-	}
-	for _, id := range root.get("plugins").names() {
-		l.checkRow(id, root.get("plugins").get(id), bad)
+	})
+	for _, id := range slices.Clone(root.get("plugins").names()) {
+		if row := root.get("plugins").get(id); !l.checkRow(id, row, bad) {
+			root.get("plugins").remove(id)
+		}
 	}
 }
 
-func (l *layer) checkRow(id string, row *value, bad *problems) {
+// checkRow reports whether the row can be used, less the keys that cannot.
+func (l *layer) checkRow(id string, row *value, bad *problems) bool {
 	path := keyPath("plugins", id)
 	if !idForm.MatchString(id) {
 		bad.add(row.pos, path, "%q is not a row id; use lower-case letters, digits and dashes, a letter first", id)
+		return false
 	}
 	switch row.kind {
 	case null:
-		return
+		return true
 	case mapping:
 	default:
 		bad.add(row.pos, path, "must be a mapping with the keys %s, not %s", strings.Join(rowKeys, ", "), row.describe())
-		return
+		return false
 	}
-	for _, key := range row.names() {
+	for _, key := range slices.Clone(row.names()) {
 		v := row.get(key)
 		if !slices.Contains(rowKeys, key) {
 			bad.add(v.pos, keyPath(path, key), "%s", unknownKey(key, rowKeys))
 		} else if key == "config" && v.kind != null && v.kind != mapping {
 			bad.add(v.pos, path+".config", "must be a mapping, not %s", v.describe())
+		} else {
+			continue
 		}
+		row.remove(key)
 	}
+	return true
 }

@@ -74,8 +74,8 @@ type Entry struct {
 	Config []byte
 	// Checksum pins an executable; "" when the row does not say.
 	Checksum string
-	// Pos is where the row first appears.
-	Pos Position
+	// Pos is where the row first appears, UsePos where Use was written.
+	Pos, UsePos Position
 	// Origin tells where the value at an RFC 6901 pointer below config comes
 	// from; for a pointer that leads nowhere, the nearest enclosing value.
 	Origin func(pointer string) Position
@@ -198,12 +198,15 @@ func (p problems) join() error {
 
 // Load finds, layers, interpolates and checks a profile. Its error joins one
 // *Error for everything found wrong. Config is not checked against what the
-// plugins know; Entry.Decode does that.
+// plugins know; Entry.Decode does that. With an error comes what could be made
+// of the profile, or nil when a file of it cannot be used: it is good for finding
+// what else is wrong, never for running.
 func Load(o Options) (*Profile, error) {
 	l := &loader{opts: o, taken: map[string]bool{}}
 	l.collect()
+	incomplete := len(l.bad) > l.misshapen
 	sets := l.parseSets()
-	if len(l.bad) > 0 {
+	if incomplete {
 		return nil, l.bad.join()
 	}
 	top := l.compose(sets)
@@ -220,15 +223,12 @@ func Load(o Options) (*Profile, error) {
 	for _, id := range p.rows.names() {
 		p.Entries = append(p.Entries, l.entry(id, p.rows))
 	}
-	if len(l.bad) > 0 {
-		return nil, l.bad.join()
-	}
 	for i := range p.Entries {
 		p.CredentialEnv = credentialNames(p.CredentialEnv, p.Entries[i].config)
 	}
 	slices.Sort(p.CredentialEnv)
 	p.CredentialEnv = slices.Compact(p.CredentialEnv)
-	return p, nil
+	return p, l.bad.join()
 }
 
 // compose merges the layers and puts the declared environment overrides and
@@ -277,7 +277,7 @@ func (l *loader) entry(id string, rows *value) Entry {
 		switch {
 		case v == nil:
 		case key == "use" && v.kind == text && v.text != "":
-			e.Use, e.UseDir = v.text, v.dir()
+			e.Use, e.UseDir, e.UsePos = v.text, v.dir(), v.pos
 		case key == "use":
 			l.bad.add(v.pos, at, "must be the name of a plugin or an executable, not %s", v.describe())
 		case key == "checksum" && v.kind != list && v.kind != mapping:

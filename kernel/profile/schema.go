@@ -35,7 +35,7 @@ var interpolated = object{"type": "string", "pattern": `\$\{(env|file):`}
 // its `use`, and, by way of ids, by its id where the row says no `use`. An
 // editor helps with it; it cannot see what the other layers of a profile say.
 func Schema(kinds []Kind, ids map[string]string) ([]byte, error) {
-	var names []string
+	var names []any
 	definitions, rules := object{"interpolated": interpolated}, []any{}
 	for _, k := range kinds {
 		names = append(names, k.Name)
@@ -52,7 +52,7 @@ func Schema(kinds []Kind, ids map[string]string) ([]byte, error) {
 	definitions["row"] = object{
 		"type": []string{"object", "null"},
 		"properties": object{
-			"use":      orInterpolated(object{"enum": names}, "the plugin"),
+			"use":      orInterpolated(object{"enum": append(names, nil)}, "the plugin"),
 			"enabled":  orInterpolated(object{"type": []string{"boolean", "null"}}, "false switches the row off"),
 			"required": orInterpolated(object{"type": []string{"boolean", "null"}}, "false lets the profile start without the row"),
 			"checksum": object{"type": []string{"string", "null"}, "description": "of an executable"},
@@ -234,7 +234,7 @@ func explained(v *value, t reflect.Type, words []any) *value {
 	for i, word := range words {
 		note += []string{": ", ", "}[min(i, 1)] + fmt.Sprint(word)
 	}
-	if note != "mapping" {
+	if note != "mapping" || v.kind != mapping {
 		out.pos = Position{File: note}
 	}
 	t = concrete(t)

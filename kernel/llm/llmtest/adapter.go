@@ -38,6 +38,14 @@ func TestAdapter(t *testing.T, d Dialect, open func(tb testing.TB, url string) l
 	t.Run("key", s.key)
 }
 
+// TestRequests is the part of TestAdapter that is about what is sent.
+func TestRequests(t *testing.T, d Dialect, open func(tb testing.TB, url string) llm.Adapter) {
+	s := suite{d, open}
+	t.Run("histories", s.histories)
+	t.Run("prefix", s.prefix)
+	t.Run("key", s.key)
+}
+
 type suite struct {
 	dialect Dialect
 	open    func(testing.TB, string) llm.Adapter
@@ -72,12 +80,14 @@ func (s suite) streams(t *testing.T) {
 		{"text", Stream(Text("hel"), Text("lo"), Finish("stop"), Done), hello},
 		{"comments and blank lines (B50)", Stream(strings.Repeat(Comment, 50), "\n\n\n", Text("hel"), Comment, ":\n", Text("lo"), Comment, Finish("stop"), "\n", Done), hello},
 		{"CRLF", crlf(Comment, Text("hel"), Text("lo"), Finish("stop"), Done), hello},
+		{"one event over two lines with CRLF", crlf("data: {\"choices\":[{\"index\":0,\ndata: \"delta\":{\"content\":\"hello\"}}]}\n\n", Finish("stop"), Done), hello},
 		{"byte-order mark", Stream("\ufeff"+Text("hello"), Finish("stop"), Done), hello},
 		{"data without a space", Stream(strings.Replace(Text("hello"), "data: ", "data:", 1), Finish("stop"), "data:[DONE]\n\n"), hello},
 		{"empty data", Stream("data:\n\n", "data: \n\n", Text("hello"), "data\n\n", Finish("stop"), Done), hello},
 		{"one event over two lines", Stream("data: {\"choices\":[{\"index\":0,\ndata: \"delta\":{\"content\":\"hello\"}}]}\n\n", Finish("stop"), Done), hello},
 		{"pings and other fields", Stream("event: ping\ndata: {\"type\": \"ping\"}\n\n", "event: ping\ndata: pong\n\n", "id: 7\nretry: 5\nother: x\n"+Text("hello"), Finish("stop"), Done), hello},
 		{"bytes behind the terminator", Stream(Text("hello"), Finish("stop"), Done+Text("more")+"data: {\n\n"), hello},
+		{"terminator with blanks", Stream(Text("hello"), Finish("stop"), "data:  [DONE] \n\n"), hello},
 		{"terminator without a line end", Stream(Text("hello"), Finish("stop"), "data: [DONE]"), hello},
 		{"no finish reason and no call (R16)", Stream(Text("hello"), Done), hello},
 		{"empty deltas open no block", Stream(s.dialect.ReasoningDelta(""), Text(""), Text("hello"), Text(""), Finish("stop"), Done), hello},
@@ -163,6 +173,7 @@ func (s suite) streams(t *testing.T) {
 		{"plain", `{"prompt_tokens":7,"completion_tokens":3}`, &sdkproto.Usage{InputTokens: 7, OutputTokens: 3}},
 		{"cache hits of DeepSeek", `{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":3}`, &sdkproto.Usage{InputTokens: 3, OutputTokens: 3, CacheReadTokens: 4}},
 		{"details first", `{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":4,"prompt_tokens_details":{"cached_tokens":5}}`, &sdkproto.Usage{InputTokens: 2, OutputTokens: 3, CacheReadTokens: 5}},
+		{"unreadable", `{"prompt_tokens":"many"}`, nil},
 		{"null details", `{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":null,"completion_tokens_details":null}`, &sdkproto.Usage{InputTokens: 7, OutputTokens: 3}},
 	} {
 		t.Run("usage "+tc.name, func(t *testing.T) {
@@ -254,6 +265,8 @@ func wantFailure(t *testing.T, ans Answer, code string, status int) {
 
 // statuses is the table of spec jsonrpc 10.6, with the words of several vendors.
 func (s suite) statuses(t *testing.T) {
+	// A body of this size does not end, and must not be waited for.
+	const endless = 1 << 20
 	message := func(text string) string {
 		return `{"error":{"message":` + quote(text) + `,"type":"some_error","param":null,"code":null}}`
 	}
@@ -290,13 +303,13 @@ func (s suite) statuses(t *testing.T) {
 		{"404", 404, message("no such model"), "HTTP_404", false},
 		{"422", 422, `{"detail":[{"loc":["body"],"msg":"field required"}]}`, "HTTP_422", false},
 		{"307", 307, "", "HTTP_307", false},
-		{"an endless body", 500, strings.Repeat("x", 1<<20), llm.CodeServer, true},
+		{"an endless body", 500, strings.Repeat("x", endless), llm.CodeServer, true},
 		{"control characters", 400, message("a\x1b[31m\r\nb\x00"), llm.CodeInvalidRequest, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			reply := Reply{Status: tc.status, Header: map[string]string{
 				"content-type": "application/json", "x-request-id": "request-7", "x-deepseek-request-id": "other", "retry-after": "3",
-			}, Parts: []Part{{Text: tc.body}}}
+			}, Parts: []Part{{Text: tc.body, Hang: len(tc.body) >= endless}}}
 			if tc.status == 307 {
 				reply.Header["location"] = "/elsewhere/chat/completions"
 			}
@@ -654,6 +667,19 @@ func (s suite) connections(t *testing.T) {
 	}
 	if n := server.Connections(); n != 1 {
 		t.Errorf("5 requests took %d connections", n)
+	}
+	// Twenty at once keep theirs too.
+	server.Script(Reply{Parts: []Part{{Wait: 50 * time.Millisecond, Text: Text("a") + Finish("stop") + Done}}})
+	for range 2 {
+		var all sync.WaitGroup
+		for range 20 {
+			req := Request(t, a, User("hello"))
+			all.Go(func() { Collect(context.Background(), t, a, req) })
+		}
+		all.Wait()
+	}
+	if n := server.Connections(); n > 20 {
+		t.Errorf("20 requests at once, twice, took %d connections", n)
 	}
 }
 
