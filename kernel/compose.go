@@ -15,6 +15,7 @@ import (
 
 	"dsh/kernel/profile"
 	"dsh/kernel/stdio"
+	"dsh/sdkproto/wirejson"
 )
 
 // Options say what to compose.
@@ -45,6 +46,8 @@ type Kernel struct {
 	composed chan struct{}
 	// claimed is what the rows of the profile claim.
 	claimed map[string]bool
+	// credentials are the variables that the profile or a plugin's defaults name.
+	credentials []string
 }
 
 // row is an entry with its plugin and config.
@@ -76,6 +79,7 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 	k.ready = NewReady(k.owner, k.opts.Log)
 	k.opened = k.ready.Hold("start of profile " + opts.Profile.Name)
 
+	k.credentials = credentialNames(opts.Profile.CredentialEnv, rows)
 	modules := make([]fx.Option, 0, len(rows))
 	for _, r := range rows {
 		if r.optional {
@@ -202,7 +206,7 @@ func (k *Kernel) instance(r row, o *Owner) Instance {
 	in := Instance{
 		ID: r.entry.ID, Index: r.index, Owner: o, Log: k.opts.Log.With("row", r.entry.ID),
 		Ready: k.ready, Root: k.root, Mounter: k, Home: k.opts.Profile.Settings.Home,
-		Profile: k.opts.Profile.Name, CredentialEnv: k.opts.Profile.CredentialEnv,
+		Profile: k.opts.Profile.Name, CredentialEnv: k.credentials,
 	}
 	if slices.Contains(r.plugin.claims, "stdio") {
 		in.Stdio = k.opts.Stdio
@@ -238,6 +242,36 @@ func (k *Kernel) populate() []fx.Option {
 		opts = append(opts, fx.Populate(ptr.Interface()))
 	}
 	return opts
+}
+
+// credentialNames adds to the variables that the profile spells out those that
+// a row's config names by default: the text of keys that end in Env.
+func credentialNames(spelled []string, rows []row) []string {
+	names := slices.Clone(spelled)
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, member := range v {
+				if name, ok := member.(string); ok && name != "" && strings.HasSuffix(key, "Env") {
+					names = append(names, name)
+				}
+				walk(member)
+			}
+		case []any:
+			for _, item := range v {
+				walk(item)
+			}
+		}
+	}
+	for _, r := range rows {
+		var v any
+		if data, err := wirejson.Marshal(r.config); err == nil && wirejson.Unmarshal(data, &v) == nil {
+			walk(v)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // rowError is an error about a row with its place.

@@ -309,6 +309,34 @@ func TestOptionalRowIsMountedBehindTheBarrier(t *testing.T) {
 	}
 }
 
+// D28: children must not inherit what a profile or a plugin's defaults name.
+func TestCredentialNames(t *testing.T) {
+	type keys struct {
+		APIKeyEnv string `json:"apiKeyEnv"`
+		Inner     []struct {
+			TokenEnv string `json:"tokenEnv"`
+		} `json:"inner,omitzero"`
+	}
+	var got []string
+	keyed := kernel.Define("keyed", "Has keys.", func() keys { return keys{APIKeyEnv: "DEFAULT_KEY"} },
+		func(in kernel.Instance, _ keys) fx.Option { return fx.Invoke(func() { got = in.CredentialEnv }) })
+	k, err := compose(t, `
+plugins:
+  a: {use: keyed}
+  b: {use: keyed, config: {apiKeyEnv: OTHER_KEY, inner: [{tokenEnv: DEEP}]}}
+  c: {use: keyed, enabled: false, config: {apiKeyEnv: OFF_KEY}}
+`, keyed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Stop(); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"DEEP", "DEFAULT_KEY", "OFF_KEY", "OTHER_KEY"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestMountIsTakenBackByItsOwner(t *testing.T) {
 	m := &marks{}
 	k, err := compose(t, "plugins:\n  g: {use: greeter}\n", provider(m), user(m))

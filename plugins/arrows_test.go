@@ -30,18 +30,19 @@ var layers = map[string][]string{
 
 // keepers lists the only places that may import a library.
 var keepers = map[string][]string{
-	"github.com/spf13/viper":                {"kernel/profile/", "cmd/"},
-	"github.com/spf13/cobra":                {"cmd/"},
-	"go.yaml.in/yaml/v3":                    {"kernel/profile/", "plugins/llmscripted/"},
-	"github.com/go-json-experiment/json":    {"sdkproto/wirejson/"},
-	"github.com/hashicorp/go-plugin":        {"kernel/external/", "sdkproto/plugin/"},
-	"google.golang.org/grpc":                {"kernel/external/", "sdkproto/plugin/"},
-	"github.com/sourcegraph/jsonrpc2":       {"plugins/jsonrpc/", "plugins/toollsp/"},
-	"go.uber.org/fx":                        {"kernel/*.go", "plugins/*/plugin.go"},
-	"go.uber.org/zap":                       {},
-	"github.com/stretchr/testify":           {},
-	"github.com/google/jsonschema-go":       {"kernel/tool/"},
-	"github.com/santhosh-tekuri/jsonschema": {"kernel/tool/"},
+	"github.com/spf13/viper":             {"kernel/profile/", "cmd/"},
+	"github.com/spf13/cobra":             {"cmd/"},
+	"go.yaml.in/yaml/v3":                 {"kernel/profile/", "plugins/llmscripted/"},
+	"github.com/go-json-experiment/json": {"sdkproto/wirejson/"},
+	"github.com/hashicorp/go-plugin":     {"kernel/external/", "sdkproto/plugin/"},
+	"google.golang.org/grpc":             {"kernel/external/", "sdkproto/plugin/"},
+	"github.com/sourcegraph/jsonrpc2":    {"plugins/jsonrpc/", "plugins/toollsp/"},
+	"go.uber.org/fx":                     {"kernel/*.go", "plugins/*/plugin.go"},
+	"go.uber.org/zap":                    {},
+	"github.com/stretchr/testify":        {},
+	"github.com/google/jsonschema-go":    {"kernel/tool/"},
+	// It compiles every meta-schema when the process starts: 9 ms.
+	"github.com/santhosh-tekuri/jsonschema": {},
 }
 
 // TestArrows holds the module to cmd → plugins → kernel → sdkproto, keeps

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,21 +44,21 @@ type usageError struct{ error }
 // run executes the command line and gives the exit code.
 func (p *program) run() int {
 	root := p.command()
-	args := p.args
+	args := openPrompt(p.args)
 	if cwd, _ := p.env("DSH_CWD"); len(args) == 0 && cwd != "" && !p.pair.Terminal() {
 		// A client that knows only the path of the runtime starts it like this
 		// (spec jsonrpc 12.3).
 		args = []string{"--profile", "sdk"}
 	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(context.Background())
+	command, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return p.code
 	}
 	fmt.Fprintf(p.stderr, "dsh: %s\n", indent(err.Error()))
 	var usage usageError
 	if errors.As(err, &usage) {
-		fmt.Fprintln(p.stderr, "Run 'dsh --help' for usage.")
+		fmt.Fprintf(p.stderr, "Run '%s --help' for usage.\n", command.CommandPath())
 		return kernel.ExitUsage
 	}
 	return kernel.ExitFailure
@@ -72,29 +71,38 @@ func (p *program) command() *cobra.Command {
 		Long: `dsh runs a harness profile: a named list of plugins that together make an agent.
 
   dsh --profile sdk     serve JSON-RPC on standard input and output, one object a line
+  dsh -p PROMPT         run one prompt and print the outcome (profile headless)
   dsh demo              see a client drive the harness, without key or network
 
 Profiles are built in or lie in $DSH_HOME/profiles (default ~/.dsh). On top of a
-profile come $DSH_HOME/profile.yaml, --patch files, DSH_ variables and --set.`,
+profile come $DSH_HOME/profile.yaml, --patch files, DSH_ variables and --set.
+dsh doctor says what is missing on this machine.`,
 		Example: `  dsh --profile sdk --dump-config
   dsh --profile sdk --set shell.enabled=false
-  dsh --profile ./my-profile.yaml --patch local.yaml`,
+  dsh --profile ./my-profile.yaml --patch local.yaml
+  dsh -p "What is this folder about?" --provider scripted
+  dsh -p - --output json < prompt.md`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command or extra argument %q; a profile takes no arguments", args[0])}
+				return usageError{fmt.Errorf("unknown command or extra argument %q; a profile takes no arguments, and a prompt of several words needs quotes", args[0])}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := readOneShot(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return p.serve(cmd.Context(), o)
+		},
 	}
 	root.SetOut(p.pair.Out)
 	root.SetErr(p.stderr)
 	root.SetVersionTemplate("dsh {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.CompletionOptions.HiddenDefaultCmd = true
 
 	f := root.PersistentFlags()
 	f.StringVar(&p.flags.profile, "profile", "", "profile to run: a `name`, or the path of a YAML file")
@@ -104,38 +112,58 @@ profile come $DSH_HOME/profile.yaml, --patch files, DSH_ variables and --set.`,
 	f.StringVar(&p.flags.home, "home", "", "data `folder` (default $DSH_HOME, else ~/.dsh)")
 	root.Flags().BoolVar(&p.flags.dumpConfig, "dump-config", false, "print the composed profile, each value with its origin, and exit")
 	root.Flags().BoolP("version", "V", false, "print the version and exit")
-	root.AddCommand(p.demoCommand())
+	addPromptFlags(root)
+	root.AddCommand(p.demoCommand(), p.doctorCommand(), p.pluginsCommand(), p.profilesCommand(), p.schemaCommand(),
+		p.sessionsCommand(), p.versionCommand())
+	root.AddCommand(topics()...)
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultCompletionCmd()
+	p.completions(root)
+	strict(root)
 	return root
 }
 
 // serve runs the profile the flags name.
-func (p *program) serve(ctx context.Context) error {
-	if p.flags.profile == "" {
-		return usageError{fmt.Errorf("say what to run: --profile NAME, or the command demo (profiles: %s)", strings.Join(p.profileNames(), ", "))}
+func (p *program) serve(ctx context.Context, o oneShot) error {
+	switch {
+	case p.flags.profile == "" && o.asked:
+		p.flags.profile = "headless"
+	case p.flags.profile == "":
+		return usageError{fmt.Errorf("say what to run: --profile NAME, -p PROMPT, or a command such as demo (profiles: %s)", strings.Join(p.profileNames(), ", "))}
 	}
-	loaded, err := p.load()
+	loaded, row, err := p.loadOneShot(o)
 	if err != nil {
 		return err
 	}
 	if p.flags.dumpConfig {
 		return errors.Join(kernel.Check(plugins.Builtin(), loaded), loaded.Dump(p.pair.Out))
 	}
-	log := p.logger(loaded.Settings.LogLevel)
+	opts := p.kernelOptions(loaded)
 	if v, _ := p.env("DSH_CORDIS_CONFIG"); v != "" {
-		log.Warn("DSH_CORDIS_CONFIG is ignored: this runtime is configured by profiles; use --patch or $DSH_HOME/profile.yaml")
+		opts.Log.Warn("DSH_CORDIS_CONFIG is ignored: this runtime is configured by profiles; use --patch or $DSH_HOME/profile.yaml")
 	}
-	p.code = kernel.Run(ctx, "dsh", p.stderr, kernel.Options{
-		Plugins: plugins.Builtin(), Profile: loaded, Stdio: p.pair, Log: log,
-	})
+	if row != "" {
+		p.runOneShot(ctx, o, opts)
+		return nil
+	}
+	p.code = kernel.Run(ctx, "dsh", p.stderr, opts)
 	return nil
 }
 
-func (p *program) load() (*profile.Profile, error) {
+// loadProfile loads a profile with everything that the flags lay on top of it.
+func (p *program) loadProfile(name string) (*profile.Profile, error) {
 	home, err := p.home()
 	if err != nil {
 		return nil, err
 	}
-	return profile.Load(p.profileOptions(home))
+	options := p.profileOptions(home)
+	options.Name = name
+	loaded, err := profile.Load(options)
+	if err != nil && loaded != nil {
+		// What the plugins say of the rest belongs into the same report.
+		err = errors.Join(err, kernel.Check(plugins.Builtin(), loaded))
+	}
+	return loaded, err
 }
 
 func (p *program) profileOptions(home string) profile.Options {
@@ -185,14 +213,6 @@ func (p *program) logger(level string) *slog.Logger {
 		l = slog.LevelInfo // profile.Load has checked it
 	}
 	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: l}))
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }
 
 func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"dsh/sdkproto"
 	"dsh/sdkproto/client"
-	"dsh/sdkproto/wirejson"
 )
 
 const demoPrompt = "Look around and tell me what this folder is about."
@@ -62,9 +60,9 @@ func (p *program) demo(ctx context.Context, prompt string) (err error) {
 	}
 	args := []string{
 		"--profile", "sdk", "--home", home, "--log-level", "warn",
-		"--set", "shell.enabled=false",
+		"--set", `rpc.toolFilter={"allow":["read","glob","grep","todo_write"]}`,
 	}
-	out := &screen{w: p.pair.Out, names: map[string]string{}}
+	out := newScreen(p.pair.Out)
 	out.line("$ dsh %s", strings.Join(args[:2], " "))
 	c, err := client.Start(ctx, client.Options{
 		Command: self, Args: args, Stderr: p.stderr,
@@ -86,7 +84,10 @@ func (p *program) demo(ctx context.Context, prompt string) (err error) {
 		if err != nil {
 			return fmt.Errorf("follow the turn: %w", err)
 		}
-		if err := out.show(n); err != nil {
+		if n.Event == nil {
+			continue
+		}
+		if err := out.live(n.Event); err != nil {
 			return err
 		}
 	}
@@ -112,110 +113,4 @@ func (p *program) demoHome() (string, error) {
 		return "", fmt.Errorf("make a data folder: %w; set DSH_HOME or --home", err)
 	}
 	return home, nil
-}
-
-// screen shows a run to a person.
-type screen struct {
-	w   io.Writer
-	err error
-	// open is the kind of text that stands on the last line without an end.
-	open string
-	// names are those of the tools by call id.
-	names map[string]string
-}
-
-func (s *screen) print(text string) {
-	if s.err == nil {
-		_, s.err = io.WriteString(s.w, text)
-	}
-}
-
-func (s *screen) line(format string, args ...any) {
-	if s.open != "" {
-		s.print("\n")
-		s.open = ""
-	}
-	s.print(fmt.Sprintf(format, args...) + "\n")
-}
-
-// stream goes on with text of one kind, or starts it on a new line.
-func (s *screen) stream(kind, prefix, text string) {
-	if s.open != kind {
-		if s.open != "" {
-			s.print("\n")
-		}
-		s.print("\n" + prefix)
-		s.open = kind
-	}
-	s.print(text)
-}
-
-func (s *screen) show(n client.Notification) error {
-	if n.Event == nil {
-		return nil
-	}
-	switch n.Event.Type {
-	case sdkproto.TypeAssistantChunk:
-		chunk, err := payload[sdkproto.AssistantChunk](n.Event)
-		if err != nil {
-			return err
-		}
-		switch chunk.Chunk.Type {
-		case sdkproto.ChunkTextDelta:
-			s.stream("text", "", chunk.Chunk.Text)
-		case sdkproto.ChunkReasoningDelta:
-			s.stream("reasoning", "(thinks) ", chunk.Chunk.Text)
-		}
-	case sdkproto.TypeToolCall:
-		call, err := payload[sdkproto.ToolCall](n.Event)
-		if err != nil {
-			return err
-		}
-		s.names[call.CallID] = call.Name
-		s.line("\n* %s %s", call.Name, call.Arguments)
-	case sdkproto.TypeToolResult:
-		result, err := payload[sdkproto.ToolResult](n.Event)
-		if err != nil {
-			return err
-		}
-		for _, b := range result.Message.Content {
-			s.quote(s.names[b.ToolCallID], sdkproto.TextOf(b.Content))
-		}
-	case sdkproto.TypeLLMRetry:
-		retry, err := payload[sdkproto.LLMRetry](n.Event)
-		if err != nil {
-			return err
-		}
-		s.line("! %s; retry %d of %d in %d ms", retry.Failure.Message, retry.Retry, retry.MaxRetries, retry.DelayMs)
-	case sdkproto.TypeTurnEnd:
-		end, err := payload[sdkproto.TurnEnd](n.Event)
-		if err != nil {
-			return err
-		}
-		if end.Reason.Error != nil {
-			s.line("! %s (%s)", end.Reason.Error.Message, end.Reason.Error.Code)
-		}
-	}
-	return nil
-}
-
-// quotedLines is how much of a tool's result a person is shown.
-const quotedLines = 6
-
-func (s *screen) quote(tool, text string) {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, l := range lines {
-		if i == quotedLines && len(lines) > quotedLines+1 {
-			s.line("  %s | … %d more lines", tool, len(lines)-i)
-			return
-		}
-		s.line("  %s | %s", tool, l)
-	}
-}
-
-func payload[T any](e *sdkproto.Event) (v T, err error) {
-	if err := wirejson.Unmarshal(e.Data, &v); err != nil {
-		return v, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
-	}
-	return v, nil
 }

@@ -33,6 +33,7 @@ rules:
 // makes of it (decision D29, B42, spec jsonrpc 9.6, 14 line 17). The build tag
 // long takes every place there is.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, series := range killPlan() {
 		for n := series.first; ; n++ {
 			point := killPoint{series.op, n, series.when}

@@ -23,16 +23,22 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the scenarios of testdata/script.
 func TestScript(t *testing.T) {
-	testscript.Run(t, params("../../testdata/script"))
+	t.Parallel()
+	testscript.Run(t, params(t, "../../testdata/script"))
 }
 
 // TestWire runs those of testdata/wire, which compare whole conversations.
 func TestWire(t *testing.T) {
-	p := params("../../testdata/wire")
+	t.Parallel()
+	p := params(t, "../../testdata/wire")
 	p.UpdateScripts = *update
 	testscript.Run(t, p)
 }
 
-func params(dir string) testscript.Params {
-	return testscript.Params{Dir: dir, Setup: setup, Cmds: commands(), RequireExplicitExec: true, RequireUniqueNames: true}
+func params(t *testing.T, dir string) testscript.Params {
+	return testscript.Params{
+		Dir: dir, Setup: setup, Cmds: commands(), RequireExplicitExec: true, RequireUniqueNames: true,
+		// Otherwise a run of some of the scripts leaves a folder behind.
+		WorkdirRoot: t.TempDir(),
+	}
 }

@@ -162,7 +162,7 @@ func (p *peer) send(raw []byte) error {
 	p.writes++
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(raw, []byte("\n")), []byte("\n")) {
 		e := entry{kind: sent, line: line, write: p.writes}
-		if err := wirejson.Unmarshal(bytes.TrimSpace(line), &e.value); err == nil {
+		if err := wirejson.Unmarshal(bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff"))), &e.value); err == nil {
 			p.rules.sent(e.value)
 		}
 		p.entries = append(p.entries, e)

@@ -79,11 +79,7 @@ rules:
 			if err := p.wantExit(0); err != nil {
 				t.Fatal(err)
 			}
-			streamed := map[string][]entry{} // by session
-			for _, e := range p.lines() {
-				id := text(member(e.value, "params", "sessionId"))
-				streamed[id] = append(streamed[id], e)
-			}
+			streamed := bySession(p.lines())
 			for i := range sessions {
 				id := fmt.Sprint("s", i)
 				checkQueue(t, id, at.stored(id), streamed[id], tc.idles)

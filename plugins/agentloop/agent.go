@@ -96,7 +96,7 @@ func (a *actor) Post(messages ...agent.Message) []agent.Receipt {
 	defer a.mu.Unlock()
 	for i, m := range messages {
 		id := uuid.NewString()
-		woke, err := a.accept(sdkproto.Message{Content: slices.Clone(m.Content), Source: m.Source, Role: sdkproto.RoleUser, ID: id}, m.Target)
+		seq, woke, err := a.accept(sdkproto.Message{Content: slices.Clone(m.Content), Source: m.Source, Role: sdkproto.RoleUser, ID: id}, m.Target)
 		switch {
 		case err != nil:
 			receipts[i].Err = err
@@ -104,39 +104,39 @@ func (a *actor) Post(messages ...agent.Message) []agent.Receipt {
 		case woke:
 			woken = a.claimed
 		}
-		receipts[i] = agent.NewReceipt(id, durable)
+		receipts[i] = agent.NewReceipt(id, seq, durable)
 	}
 	return receipts
 }
 
-// accept appends the receipt, and says whether that woke the agent. The caller
-// holds mu.
-func (a *actor) accept(msg sdkproto.Message, target string) (woke bool, err error) {
+// accept appends the receipt, gives its seq, and says whether that woke the
+// agent. The caller holds mu.
+func (a *actor) accept(msg sdkproto.Message, target string) (seq int64, woke bool, err error) {
 	if !slices.Contains(targets[:], target) {
-		return false, fmt.Errorf("send to session %s: no inbox list %q; use %q or %q", a.spec.ID, target, sdkproto.TargetNextTurn, sdkproto.TargetNextStep)
+		return 0, false, fmt.Errorf("send to session %s: no inbox list %q; use %q or %q", a.spec.ID, target, sdkproto.TargetNextTurn, sdkproto.TargetNextStep)
 	}
 	if a.life.Err() != nil {
-		return false, agent.ErrClosing
+		return 0, false, agent.ErrClosing
 	}
 	at := len(a.pending(target))
 	if at >= a.r.config.MaxQueued {
-		return false, fmt.Errorf("session %s: %w: %d wait already; wait until some have run", a.spec.ID, agent.ErrInboxFull, at)
+		return 0, false, fmt.Errorf("session %s: %w: %d wait already; wait until some have run", a.spec.ID, agent.ErrInboxFull, at)
 	}
-	_, err = a.session.Append(session.Draft{Type: sdkproto.TypeAgentInboxSpliced, Data: &sdkproto.AgentInboxSpliced{
+	seq, err = a.session.Append(session.Draft{Type: sdkproto.TypeAgentInboxSpliced, Data: &sdkproto.AgentInboxSpliced{
 		Target: target, Start: at, Inserted: []sdkproto.Message{msg},
 	}})
 	if err != nil {
-		return false, fmt.Errorf("send to session %s: %w", a.spec.ID, err)
+		return 0, false, fmt.Errorf("send to session %s: %w", a.spec.ID, err)
 	}
 	if a.status == sdkproto.StatusRunning {
-		return false, nil
+		return seq, false, nil
 	}
 	a.status = sdkproto.StatusRunning
 	a.r.quiet.begin()
 	a.idle, a.claimed = make(chan struct{}), make(chan struct{})
 	a.session.Signal(sdkproto.StatusRunning)
 	a.owner.Go("turns", a.loop)
-	return true, nil
+	return seq, true, nil
 }
 
 // pending gives the messages that wait in one list. The caller holds mu.

@@ -2,10 +2,12 @@ package jsonrpc_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +16,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/fx"
 
 	"dsh/kernel"
@@ -25,6 +27,7 @@ import (
 	"dsh/plugins/core"
 	"dsh/plugins/jsonrpc"
 	"dsh/plugins/sessionjsonl"
+	"dsh/plugins/toolfilter"
 	"dsh/sdkproto"
 )
 
@@ -69,24 +72,37 @@ type composed struct {
 	kernel *kerneltest.Booted
 }
 
-func boot(t *testing.T, home string) *composed {
+// composition is a profile in which a server runs.
+type composition struct {
+	home, name string
+	// rpc is the config of the server's row, rows are further ones.
+	rpc, rows string
+	plugins   []kernel.Plugin
+	// model is the row of the model; the parrot by default.
+	model string
+}
+
+func boot(t *testing.T, home string) *composed { return compose(t, composition{home: home}) }
+
+func compose(t *testing.T, o composition) *composed {
 	t.Helper()
-	b := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", Home: home,
-		FS: fstest.MapFS{"t.yaml": {Data: []byte(`
+	c := &composed{peer: &peer{t: t, lines: make(chan string, 1<<16), logs: &logs{}}}
+	c.kernel = kerneltest.Boot(t, kerneltest.Options{
+		Profile: cmp.Or(o.name, "t"), Home: o.home,
+		FS: fstest.MapFS{cmp.Or(o.name, "t") + ".yaml": {Data: []byte(`
 plugins:
-  rpc: {use: jsonrpc}
+  rpc: {use: jsonrpc, config: ` + cmp.Or(o.rpc, "{}") + `}
   core: {use: core}
   store: {use: session-jsonl}
-  model: {use: parrot}
+  model: ` + cmp.Or(o.model, "{use: parrot}") + `
   loop: {use: agentloop, config: {verifyRequests: true}}
-`)}},
-		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, agentloop.Plugin, parrotRow, jsonrpc.Plugin},
+` + o.rows)}},
+		Plugins: append([]kernel.Plugin{core.Plugin, sessionjsonl.Plugin, agentloop.Plugin, parrotRow, jsonrpc.Plugin, toolfilter.Plugin}, o.plugins...),
+		Log:     slog.New(slog.NewTextHandler(c.logs, nil)),
 	})
-	c := &composed{kernel: b, peer: &peer{t: t, lines: make(chan string, 1<<16), logs: &logs{}}}
 	go func() {
 		defer close(c.lines)
-		lines := bufio.NewScanner(b.Out)
+		lines := bufio.NewScanner(c.kernel.Out)
 		lines.Buffer(nil, 1<<24)
 		for lines.Scan() {
 			c.lines <- lines.Text()
@@ -160,7 +176,7 @@ func TestComposedTurns(t *testing.T) {
 		"request/header", "request/context", "assistant/chunk", "assistant/chunk", "assistant/chunk", "assistant/chunk",
 		"assistant/message", "step/end", "turn/end", "idle",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	var receipt struct {
@@ -183,7 +199,7 @@ func TestComposedTurns(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	first := logged(t, home, "s")
-	if diff := cmp.Diff(first, wired(t, lines, "s")); diff != "" {
+	if diff := gocmp.Diff(first, wired(t, lines, "s")); diff != "" {
 		t.Errorf("log and wire differ: %s", diff)
 	}
 
@@ -198,7 +214,7 @@ func TestComposedTurns(t *testing.T) {
 	c.answer(`"stop"`)
 	c.kernel.WaitExit(t)
 	all := logged(t, home, "s")
-	if diff := cmp.Diff(first, all[:len(first)]); diff != "" {
+	if diff := gocmp.Diff(first, all[:len(first)]); diff != "" {
 		t.Errorf("the log was rewritten: %s", diff)
 	}
 	for i, raw := range all {
@@ -248,7 +264,7 @@ func TestComposedEnds(t *testing.T) {
 			}
 			for _, id := range []string{"s", "other"} {
 				log := logged(t, home, id)
-				if diff := cmp.Diff(log, wired(t, lines, id)); diff != "" {
+				if diff := gocmp.Diff(log, wired(t, lines, id)); diff != "" {
 					t.Errorf("session %s, log and wire differ: %s", id, diff)
 				}
 				if last := log[len(log)-1]; !strings.Contains(last, `"data":{"turn":1,"reason":{"kind":"aborted","reason":{"kind":"disposed"}}}`) {
@@ -294,7 +310,7 @@ func TestComposedRefusals(t *testing.T) {
 	}
 	c.start()
 	c.tell(prompt("2", strings.Repeat("x", 201), "hi"))
-	if got, _ := c.answer("2"); !strings.Contains(got, `"error":{"code":-32603`) {
+	if got, _ := c.answer("2"); !strings.Contains(got, `"error":{"code":-32602`) {
 		t.Errorf("got %s", got)
 	}
 	c.tell(prompt("3", "s", "hi"))

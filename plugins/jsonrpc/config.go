@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"dsh/kernel"
+	"dsh/kernel/tool"
 	"dsh/sdkproto/ndjson"
 )
 
@@ -13,6 +14,14 @@ type Config struct {
 	MaxLine int `json:"maxLine"`
 	// MaxQueued is how many prompts of one session may wait for their answer.
 	MaxQueued int `json:"maxQueued"`
+	// ToolFilter restricts the global tools of every session that a client makes,
+	// and of its descendants: {allow: [names]}, {deny: [names]}, both, or
+	// {allowNone: true}. Names are checked when a session is made, so that tools
+	// may come late; a filter that names nothing is an error then (spec jsonrpc 4).
+	ToolFilter *tool.Filter `json:"toolFilter,omitzero"`
+	// MaxTokensAsSuccess makes subagent.finished report "ok" for a subagent that
+	// came to its output limit (spec jsonrpc 4.4).
+	MaxTokensAsSuccess bool `json:"maxTokensAsSuccess"`
 }
 
 func defaults() Config { return Config{MaxLine: ndjson.MaxLine, MaxQueued: defaultQueued} }

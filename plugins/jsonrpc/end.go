@@ -45,8 +45,10 @@ func (s *Server) shutdown(r *request) {
 	s.end.mu.Lock()
 	s.end.asked = true
 	s.end.mu.Unlock()
+	s.pending.hold(1)
 	s.finish()
 	s.spawn("shutdown", r, func(ctx context.Context) ([]byte, error) {
+		defer s.pending.hold(-1)
 		select {
 		case <-s.end.rested:
 		case <-ctx.Done():
@@ -136,6 +138,8 @@ func (s *Server) wind(owner context.Context) {
 	// may follow the answer.
 	s.refuseEvents(errStreamEnd)
 	s.step(owner, "events", shortLimit, s.sub.Drain)
+	s.step(owner, "heartbeat", shortLimit, s.agreement.silence)
+	s.step(owner, "earlier answers", shortLimit, s.pending.settled)
 	close(s.end.rested)
 	s.step(owner, "answers", shortLimit, s.pending.empty)
 	s.step(owner, "output", kernel.FlushLimit, s.writer.Flush)

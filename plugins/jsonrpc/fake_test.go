@@ -49,7 +49,7 @@ type fakeRegistry struct {
 	closed bool
 }
 
-func (r *fakeRegistry) Open(ctx context.Context, spec agent.Spec, _ agent.Mode) (agent.Agent, error) {
+func (r *fakeRegistry) Open(ctx context.Context, spec agent.Spec, mode agent.Mode) (agent.Agent, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -57,6 +57,9 @@ func (r *fakeRegistry) Open(ctx context.Context, spec agent.Spec, _ agent.Mode) 
 	}
 	if a, ok := r.agents[spec.ID]; ok {
 		return a, nil
+	}
+	if mode == agent.OpenResume {
+		return nil, fmt.Errorf("open session %s: %w", spec.ID, session.ErrNotFound)
 	}
 	if r.opening != nil {
 		if err := r.opening(ctx, spec); err != nil {
@@ -158,10 +161,18 @@ func (a *fakeAgent) Status() sdkproto.Status {
 	return a.status
 }
 
-func (a *fakeAgent) append(typ string, data any) {
-	if _, err := a.log.Append(session.Draft{Type: typ, Data: data, Time: 1}); err != nil {
+func (a *fakeAgent) turnNumber() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.turn
+}
+
+func (a *fakeAgent) append(typ string, data any) int64 {
+	seq, err := a.log.Append(session.Draft{Type: typ, Data: data, Time: 1})
+	if err != nil {
 		panic(err)
 	}
+	return seq
 }
 
 func (a *fakeAgent) Send(ctx context.Context, content []sdkproto.Block, source sdkproto.Source, target string) (string, error) {
@@ -188,7 +199,7 @@ func (a *fakeAgent) post(msg agent.Message) agent.Receipt {
 	}
 	a.sent++
 	m := sdkproto.Message{Content: msg.Content, Source: msg.Source, Role: sdkproto.RoleUser, ID: fmt.Sprintf("%s-m%d", a.ID(), a.sent)}
-	a.append(sdkproto.TypeAgentInboxSpliced, sdkproto.AgentInboxSpliced{Target: msg.Target, Start: len(a.queue), Inserted: []sdkproto.Message{m}})
+	seq := a.append(sdkproto.TypeAgentInboxSpliced, sdkproto.AgentInboxSpliced{Target: msg.Target, Start: len(a.queue), Inserted: []sdkproto.Message{m}})
 	a.queue = append(a.queue, m)
 	if a.status == sdkproto.StatusIdle {
 		a.status = sdkproto.StatusRunning
@@ -196,7 +207,7 @@ func (a *fakeAgent) post(msg agent.Message) agent.Receipt {
 		a.log.Signal(a.status)
 		a.r.owner.Go("turns", a.run)
 	}
-	return agent.NewReceipt(m.ID, func(context.Context) error { return nil })
+	return agent.NewReceipt(m.ID, seq, func(context.Context) error { return nil })
 }
 
 func (a *fakeAgent) run(ctx context.Context) {
@@ -307,7 +318,8 @@ type setup struct {
 	// deaf makes a client that does not read.
 	deaf bool
 	// agents stands in for the fake ones.
-	agents func(p *peer) agent.Registry
+	agents  func(p *peer) agent.Registry
+	mounter kernel.Mounter
 }
 
 func serve(t *testing.T, s setup, edit ...func(*fakeRegistry)) *peer {
@@ -337,7 +349,7 @@ func serve(t *testing.T, s setup, edit ...func(*fakeRegistry)) *peer {
 	p.out, outW = io.Pipe()
 	server := jsonrpc.New(jsonrpc.Options{
 		Agents: agents, Owner: p.row, Root: p.root, Ready: p.ready, In: inR, Out: outW,
-		Exit: func(code int) { p.exit <- code }, Log: log, Limits: s.limits,
+		Exit: func(code int) { p.exit <- code }, Log: log, Limits: s.limits, Mounter: s.mounter,
 	})
 	if err := server.Serve(); err != nil {
 		t.Fatal(err)

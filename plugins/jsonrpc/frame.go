@@ -18,6 +18,8 @@ type request struct {
 	params []byte
 	// size is how much memory the request stands for, in bytes.
 	size int
+	// details: the request itself asks for data in its error.
+	details bool
 }
 
 // kind is what a frame is treated as (spec jsonrpc 1.2).
@@ -205,5 +207,9 @@ func appendError(dst, id []byte, e *sdkproto.RPCError) []byte {
 	dst = wirejson.AppendInt(dst, int64(e.Code))
 	dst = append(dst, `,"message":`...)
 	dst = wirejson.AppendString(dst, e.Message)
+	if e.Data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
 	return append(dst, "}}"...)
 }

@@ -46,7 +46,8 @@ func checkAnswer(t *testing.T, id []byte) {
 	t.Helper()
 	for _, frame := range [][]byte{
 		appendResult(nil, id, []byte("{}")),
-		appendError(nil, id, errShutdown),
+		appendError(nil, id, wireError(errShutdown, false)),
+		appendError(nil, id, wireError(errShutdown, true)),
 	} {
 		if !json.Valid(frame) || !utf8.Valid(frame) {
 			t.Fatalf("invalid answer %q", frame)

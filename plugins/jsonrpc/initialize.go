@@ -2,9 +2,11 @@ package jsonrpc
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
 
-	"dsh/kernel/llm"
 	"dsh/sdkproto"
 	"dsh/sdkproto/wirejson"
 )
@@ -12,7 +14,9 @@ import (
 // handshake is one initialize. Those behind it in the input wait for it
 // (decision D7).
 type handshake struct {
-	done chan struct{}
+	// number counts the handshakes in the order of the input, from 1.
+	number int
+	done   chan struct{}
 	// session is set before done is closed: what this one fixed or, if it failed,
 	// what held before; nil when none has succeeded yet.
 	session *sessionDefaults
@@ -22,18 +26,22 @@ type handshake struct {
 // answers when the composition is ready. It may be repeated (spec jsonrpc 2.1).
 func (s *Server) initialize(r *request) {
 	before := s.handshake
-	h := &handshake{done: make(chan struct{})}
+	h := &handshake{number: 1, done: make(chan struct{})}
+	if before != nil {
+		h.number = before.number + 1
+	}
 	s.handshake = h
 	s.owner.Go("initialize", func(ctx context.Context) {
 		defer close(h.done)
 		var fixed *sessionDefaults
 		s.serve(ctx, r, func(context.Context) ([]byte, error) {
-			d, err := s.negotiate(r.params)
+			d, a, err := s.negotiate(r)
 			if err != nil {
 				return nil, err
 			}
 			fixed = d
-			return wirejson.Marshal(sdkproto.InitializeResult{ServerInfo: sdkproto.ServerInfo{Name: sdkproto.ServerName, Version: sdkproto.ServerVersion}})
+			s.agree(h.number, a)
+			return s.welcome(a)
 		})
 		if before != nil {
 			select {
@@ -49,39 +57,71 @@ func (s *Server) initialize(r *request) {
 	})
 }
 
-func (s *Server) negotiate(params []byte) (*sessionDefaults, error) {
+func (s *Server) negotiate(r *request) (*sessionDefaults, *asked, error) {
 	if s.work.Err() != nil {
-		return nil, errShutdown
+		return nil, nil, errShutdown
 	}
-	d, err := decodeInitialize(params)
+	params, err := decodeArgs(r.method, r.params)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	a, err := decodeAsked(params)
+	if a != nil {
+		r.details = a.details // also if this handshake fails
+	}
+	d, plain := decodeInitialize(params)
+	if plain != nil {
+		return nil, nil, plain
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	if s.ready != nil {
 		if err := s.ready.Wait(s.work); err != nil {
 			if s.work.Err() != nil {
-				return nil, errShutdown
+				return nil, nil, errShutdown
 			}
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	// The route stays as the client gave it: what an adapter adds to it is marked
 	// as the adapter's in the session's header.
-	if _, err := s.agents.CheckRoute(d.route); err != nil {
-		return nil, routeError(err)
+	if err := s.checkRoute(s.work, d.route, ""); err != nil {
+		return nil, nil, err
 	}
-	return d, nil
+	if err := s.agents.CheckTools(s.tools); err != nil {
+		// Prompts say it too, but only later (spec jsonrpc 4.2).
+		s.log.Warn("no session can be made: the tool filter of the profile cannot be applied", "error", err)
+	}
+	return d, a, nil
 }
 
-// routeError blames the parameters for a route that nobody serves or that its
-// adapter refuses.
-func routeError(err error) error {
-	var (
-		none    *llm.NoAdapterError
-		refused *llm.Error
-	)
-	if errors.As(err, &none) || errors.As(err, &refused) {
-		return &sdkproto.RPCError{Code: sdkproto.CodeInvalidParams, Message: err.Error()}
+// welcome is the answer to a good initialize.
+func (s *Server) welcome(a *asked) ([]byte, error) {
+	plain := sdkproto.InitializeResult{ServerInfo: sdkproto.ServerInfo{Name: sdkproto.ServerName, Version: sdkproto.ServerVersion}}
+	if !a.details {
+		return wirejson.Marshal(plain)
 	}
-	return err
+	return wirejson.Marshal(struct {
+		sdkproto.InitializeResult
+		sdkproto.InitializeAdditions
+	}{plain, sdkproto.InitializeAdditions{
+		ProtocolVersion: sdkproto.ProtocolVersion,
+		Capabilities: sdkproto.ServerCapabilities{
+			Methods: slices.Sorted(maps.Keys(s.methods)),
+			Notifications: []string{
+				sdkproto.NotifyHeartbeat, sdkproto.NotifySessionEvent, sdkproto.NotifyPromptFinished, sdkproto.NotifySessionStatus,
+				sdkproto.NotifyTreeStatus, sdkproto.NotifyUsage, sdkproto.NotifySubagentStarted,
+			},
+		},
+		Runtime: sdkproto.RuntimeInfo{Name: "dsh", Version: programVersion(), PID: os.Getpid()},
+	}})
+}
+
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
 }

@@ -577,3 +577,20 @@ func TestTooLongLine(t *testing.T) {
 		}
 	}
 }
+
+// More requests in one write than may wait at the same time: those that are
+// taken must not wait for those that are not.
+func TestMoreInOneWriteThanIsTaken(t *testing.T) {
+	p := serve(t, setup{limits: jsonrpc.Limits{MaxRequests: 2}})
+	p.begin()
+	var lines []string
+	for i := range 20 {
+		lines = append(lines, prompt(fmt.Sprint(i), "s", "x"))
+	}
+	p.send(lines...)
+	for i := range 20 {
+		if a, _ := p.answer(fmt.Sprint(i)); !strings.Contains(a, `"messageId"`) {
+			t.Errorf("got %s", a)
+		}
+	}
+}

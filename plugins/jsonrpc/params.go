@@ -3,9 +3,8 @@ package jsonrpc
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
-	"strconv"
+	"time"
 
 	"dsh/kernel/llm"
 	"dsh/sdkproto"
@@ -19,44 +18,32 @@ type sessionDefaults struct {
 	route llm.Route
 }
 
-func invalid(format string, args ...any) error {
-	return &sdkproto.RPCError{Code: sdkproto.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
-}
-
 // decodeInitialize checks everything about the parameters of initialize that
 // can be known without the route's adapter (spec jsonrpc 2.1, decision D22).
-func decodeInitialize(params []byte) (*sessionDefaults, error) {
-	var p struct {
-		CWD             json.RawMessage `json:"cwd"`
-		Provider        json.RawMessage `json:"provider"`
-		Model           json.RawMessage `json:"model"`
-		MaxTokens       json.RawMessage `json:"maxTokens"`
-		ReasoningEffort json.RawMessage `json:"reasoningEffort"`
-	}
-	if err := wirejson.Unmarshal(params, &p); err != nil {
-		return nil, invalid("initialize params: %v", err)
-	}
+func decodeInitialize(a args) (*sessionDefaults, error) {
 	d := &sessionDefaults{}
-	var ok bool
-	if d.cwd, ok = text(p.CWD); !ok {
-		return nil, invalid("initialize cwd must be a non-empty string")
+	var err error
+	if d.cwd, err = a.text("cwd"); err != nil {
+		return nil, err
 	}
-	if d.route.Model, ok = text(p.Model); !ok {
-		return nil, invalid("initialize model must be a non-empty string")
+	if d.route.Model, err = a.text("model"); err != nil {
+		return nil, err
 	}
 	// A provider that is missing or empty is one that nobody registered; the
 	// adapters' own text lists those that are.
-	if d.route.Provider, ok = text(p.Provider); !ok && len(p.Provider) > 0 && !isString(p.Provider) && !isNull(p.Provider) {
-		return nil, invalid("initialize provider must be a string")
+	provider := a.members["provider"]
+	var ok bool
+	if d.route.Provider, ok = text(provider); !ok && a.given("provider") && !isString(provider) {
+		return nil, a.wrong("provider", "a string")
 	}
-	if len(p.MaxTokens) > 0 {
-		if d.route.MaxTokens, ok = positiveSafeInteger(p.MaxTokens); !ok {
-			return nil, invalid("initialize maxTokens must be a positive safe integer")
+	if a.has("maxTokens") {
+		if d.route.MaxTokens, err = a.positive("maxTokens"); err != nil {
+			return nil, err
 		}
 	}
-	if len(p.ReasoningEffort) > 0 {
-		if d.route.ReasoningEffort, ok = text(p.ReasoningEffort); !ok {
-			return nil, invalid("initialize reasoningEffort must be a non-empty string")
+	if a.has("reasoningEffort") {
+		if d.route.ReasoningEffort, err = a.text("reasoningEffort"); err != nil {
+			return nil, err
 		}
 	}
 	cwd, err := filepath.Abs(d.cwd)
@@ -67,85 +54,148 @@ func decodeInitialize(params []byte) (*sessionDefaults, error) {
 	return d, nil
 }
 
-// maxSafeInteger is the largest integer that clients can tell from its
-// neighbours, 2^53-1.
-const maxSafeInteger = 1<<53 - 1
+// Limits of the heartbeat, in seconds.
+const (
+	defaultHeartbeat = 15
+	longestHeartbeat = 3600
+)
 
-// positiveSafeInteger reads JSON text as clients read numbers, as a double: 1e3
-// and 1000.0 are integers.
-func positiveSafeInteger(raw []byte) (int64, bool) {
-	if !isNumber(raw) {
-		return 0, false
+// decodeAsked reads what initialize asks for beyond the plain protocol. Members
+// and names that are not known are ignored: they are somebody else's (spec
+// jsonrpc 13.3). What it could read it gives with an error, too.
+func decodeAsked(a args) (*asked, error) {
+	got := &asked{}
+	if a.given("protocolVersion") {
+		if _, err := a.positive("protocolVersion"); err != nil {
+			return got, err
+		}
+		got.details = true
 	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || f < 1 || f > maxSafeInteger || f != math.Trunc(f) {
-		return 0, false
+	c, err := a.object("capabilities")
+	if err != nil {
+		return got, err
 	}
-	return int64(f), true
+	if c.given("notifications") {
+		var names []string
+		if err := wirejson.Unmarshal(c.members["notifications"], &names); err != nil {
+			return got, c.wrong("notifications", "an array of strings")
+		}
+		for _, name := range names {
+			switch name {
+			case sdkproto.NotifyPromptFinished:
+				got.finished = true
+			case sdkproto.NotifyUsage:
+				got.usage = true
+			case sdkproto.NotifyTreeStatus:
+				got.tree = true
+			case sdkproto.NotifyHeartbeat:
+				got.heartbeat = defaultHeartbeat * time.Second
+			}
+		}
+	}
+	if c.given("chunks") {
+		var chunks bool
+		if err := wirejson.Unmarshal(c.members["chunks"], &chunks); err != nil {
+			return got, c.wrong("chunks", "true or false")
+		}
+		got.noChunks = !chunks
+	}
+	seconds, err := c.integer("heartbeatSeconds", 1, longestHeartbeat, 0)
+	if err != nil {
+		return got, err
+	}
+	if seconds > 0 {
+		got.heartbeat = time.Duration(seconds) * time.Second
+	}
+	return got, nil
 }
 
-// text decodes a non-empty JSON string.
-func text(raw []byte) (string, bool) {
-	if !isString(raw) {
-		return "", false
-	}
-	var s string
-	if err := wirejson.Unmarshal(raw, &s); err != nil {
-		return "", false
-	}
-	return s, s != ""
-}
-
-func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }
-
-// promptParams are the parameters of session/prompt before their blocks are
-// decoded.
+// promptParams are the parameters of session/prompt and session/steer before
+// their blocks are decoded.
 type promptParams struct {
 	sessionID string
 	blocks    json.RawMessage
+	// options is nil when the prompt has none.
+	options *sdkproto.RouteOptions
+	key     string
 }
 
-// decodePrompt checks where a prompt goes (spec jsonrpc 2.2).
-func decodePrompt(params []byte) (promptParams, error) {
-	var p struct {
-		SessionID     json.RawMessage `json:"sessionId"`
-		ContentBlocks json.RawMessage `json:"contentBlocks"`
+// maxKey bounds an idempotency key, in bytes.
+const maxKey = 200
+
+// decodePrompt checks where a message goes (spec jsonrpc 2.2, 13.3). The id is
+// given with the error, as far as it is known: it says whose turn it is.
+func decodePrompt(r *request) (p promptParams, err error) {
+	a, err := decodeArgs(r.method, r.params)
+	if err != nil {
+		return p, err
 	}
-	if err := wirejson.Unmarshal(params, &p); err != nil {
-		return promptParams{}, invalid("session/prompt params: %v", err)
+	if p.sessionID, err = a.sessionID(); err != nil {
+		return p, err
 	}
-	id, ok := text(p.SessionID)
-	if !ok {
-		return promptParams{}, invalid("session/prompt sessionId must be a non-empty string")
+	p.blocks = a.members["contentBlocks"]
+	if r.method != sdkproto.MethodSessionPrompt {
+		return p, nil
 	}
-	return promptParams{id, p.ContentBlocks}, nil
+	if p.key, err = a.optionalText("idempotencyKey"); err != nil {
+		return p, err
+	}
+	if len(p.key) > maxKey {
+		return p, a.wrong("idempotencyKey", fmt.Sprintf("at most %d bytes long", maxKey))
+	}
+	if a.given("options") {
+		p.options, err = decodeOptions(a)
+	}
+	return p, err
 }
 
-// errNoAttachments is the answer to an inline image in a composition that has
-// nowhere to keep it.
-var errNoAttachments = &sdkproto.RPCError{Code: sdkproto.CodeInternal, Message: "SDK image prompt requires an attachment store"}
+func decodeOptions(a args) (*sdkproto.RouteOptions, error) {
+	inner, err := a.object("options")
+	if err != nil {
+		return nil, err
+	}
+	o := &sdkproto.RouteOptions{}
+	for _, member := range []struct {
+		name string
+		to   *string
+	}{{"provider", &o.Provider}, {"model", &o.Model}, {"reasoningEffort", &o.ReasoningEffort}} {
+		if *member.to, err = inner.optionalText(member.name); err != nil {
+			return nil, err
+		}
+	}
+	if inner.given("maxTokens") {
+		if o.MaxTokens, err = inner.positive("maxTokens"); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
 
-// decodeBlocks checks the content of a prompt. Blocks of unknown types pass, an
+// decodeBlocks checks the content of a message. Blocks of unknown types pass, an
 // empty list too (spec jsonrpc 2.2).
-func decodeBlocks(raw json.RawMessage) ([]sdkproto.Block, error) {
+func decodeBlocks(method string, raw json.RawMessage) ([]sdkproto.Block, error) {
 	if len(raw) == 0 || raw[0] != '[' {
-		return nil, invalid("session/prompt contentBlocks must be an array of content blocks")
+		return nil, invalid("contentBlocks", "%s contentBlocks must be an array of content blocks", method)
 	}
 	var items []json.RawMessage
 	if err := wirejson.Unmarshal(raw, &items); err != nil {
-		return nil, invalid("session/prompt contentBlocks: %v", err)
+		return nil, invalid("contentBlocks", "%s contentBlocks: %v", method, err)
 	}
 	blocks := make([]sdkproto.Block, len(items))
 	for i, item := range items {
+		bad := func(err error) error {
+			at := fmt.Sprintf("contentBlocks[%d]", i)
+			return invalid(at, "%s %s: %v", method, at, err)
+		}
 		if err := wirejson.Unmarshal(item, &blocks[i]); err != nil {
-			return nil, invalid("session/prompt contentBlocks[%d]: %v", i, err)
+			return nil, bad(err)
 		}
 		if blocks[i].Type == sdkproto.BlockImage && blocks[i].Attachment == nil {
 			var image struct {
 				Data json.RawMessage `json:"data"`
 			}
 			if err := wirejson.Unmarshal(item, &image); err != nil {
-				return nil, invalid("session/prompt contentBlocks[%d]: %v", i, err)
+				return nil, bad(err)
 			}
 			if len(image.Data) > 0 {
 				return nil, errNoAttachments

@@ -2,6 +2,7 @@ package jsonrpc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -65,7 +66,7 @@ func TestInitializeParams(t *testing.T) {
 		{"effort null", with(`"reasoningEffort":null`), effort, llm.Route{}},
 		{"effort a number", with(`"reasoningEffort":3`), effort, llm.Route{}},
 		{"effort high", with(`"reasoningEffort":"high"`), "", llm.Route{Provider: "scripted", Model: "m", ReasoningEffort: "high"}},
-		{"unknown members", with(`"protocolVersion":1,"capabilities":{},"maxtokens":-5`), "", llm.Route{Provider: "scripted", Model: "m"}},
+		{"unknown members", with(`"protocolversion":1,"capabilities":{"approvals":true},"maxtokens":-5`), "", llm.Route{Provider: "scripted", Model: "m"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -305,4 +306,9 @@ func TestPromptErrors(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
 }

@@ -36,6 +36,10 @@ func fromRow(p Params) *Server {
 		Exit:   p.Self.Root.Exit,
 		Log:    p.Self.Log,
 		Limits: Limits{MaxLine: p.Config.MaxLine, MaxQueued: p.Config.MaxQueued},
+
+		Tools:              p.Config.ToolFilter,
+		MaxTokensAsSuccess: p.Config.MaxTokensAsSuccess,
+		Mounter:            p.Self.Mounter,
 	})
 }
 

@@ -7,6 +7,19 @@
 //
 //	s := jsonrpc.New(jsonrpc.Options{Agents: agents, Owner: owner, In: in, Out: out, Exit: exit})
 //	err := s.Serve()
+//
+// Beyond the plain protocol it offers the additive extensions of spec jsonrpc
+// 13.3, but for approvals; their types and rules are in dsh/sdkproto. A client
+// that asks for none sees the plain protocol, byte for byte:
+//
+//   - initialize.params.protocolVersion asks for more members in the answer to
+//     initialize and for data in errors; capabilities.notifications for
+//     session.prompt.finished, session.usage, session.tree-status and
+//     runtime.heartbeat; capabilities.chunks false leaves assistant/chunk out.
+//     What the last good handshake asked for holds.
+//   - session/cancel, close, list, resume, events, wait, steer and ping always
+//     answer. Requests about one session, but for events and wait, are done in
+//     the order in which they came.
 package jsonrpc
 
 import (
@@ -25,6 +38,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/session"
+	"dsh/kernel/tool"
 	"dsh/sdkproto"
 	"dsh/sdkproto/ndjson"
 )
@@ -47,6 +61,15 @@ type Options struct {
 	Exit   func(code int)
 	Log    *slog.Logger
 	Limits Limits
+	// Tools restricts every session the server makes, and their descendants; nil
+	// restricts nothing. It is checked when a session is made (S111 to S113).
+	Tools *tool.Filter
+	// MaxTokensAsSuccess lets subagent.finished call a subagent that came to its
+	// output limit ok (S110).
+	MaxTokensAsSuccess bool
+	// Mounter starts the DeepSeek adapter when it is asked for and nobody has
+	// registered one; nil starts nothing (S108, S142).
+	Mounter kernel.Mounter
 }
 
 // Limits bounds what a client can make the server hold. A zero is the default.
@@ -68,6 +91,8 @@ const (
 	defaultRequests = 32 << 10
 	defaultBytes    = 512 << 20
 	defaultEntries  = 1024
+	// maxReaders bounds the requests that read the store at the same time.
+	maxReaders = 4
 )
 
 func (l Limits) orDefaults() Limits {
@@ -96,6 +121,10 @@ type Server struct {
 	log    *slog.Logger
 	limits Limits
 
+	tools              *tool.Filter
+	maxTokensAsSuccess bool
+	fallback           fallback
+
 	// methods says who takes the request of a method. A handler runs on the
 	// reading goroutine: it must not wait, and answers exactly once.
 	methods map[string]func(*request)
@@ -104,6 +133,9 @@ type Server struct {
 	sub    *session.Subscription
 	conn   *jsonrpc2.Conn
 	lanes  *lanes
+	book   *book
+	// agreement is what the client asked for beyond the plain protocol.
+	agreement agreement
 
 	// pending are the requests without an answer, opening those that may be making
 	// a session or sending to it.
@@ -114,24 +146,22 @@ type Server struct {
 	work, stream             context.Context
 	refuseWork, refuseEvents context.CancelCauseFunc
 
+	// readers holds a place for each request that reads the store.
+	readers chan struct{}
+
 	// handshake is the latest initialize; only the reading goroutine uses it.
 	handshake *handshake
 
 	mu      sync.Mutex
 	refused bool
-	// sessions are the agents that prompts went to, by session id.
-	sessions map[string]agent.Agent
+	// sessions are those that messages went to, by id.
+	sessions map[string]*known
 
 	end ending
 }
 
-// Errors whose texts clients know (spec jsonrpc 2.2), and the cause of the
-// stream's end.
-var (
-	errShutdown  = &sdkproto.RPCError{Code: sdkproto.CodeInternal, Message: "SDK server is shutting down"}
-	errNoInit    = &sdkproto.RPCError{Code: sdkproto.CodeInternal, Message: "SDK server is not initialized"}
-	errStreamEnd = errors.New("nothing is streamed any more")
-)
+// errStreamEnd is the cause of the stream's end.
+var errStreamEnd = errors.New("nothing is streamed any more")
 
 // New makes a server. Nothing is read or started before Serve.
 func New(o Options) *Server {
@@ -145,10 +175,16 @@ func New(o Options) *Server {
 		exit:     o.Exit,
 		log:      o.Log,
 		limits:   o.Limits.orDefaults(),
-		lanes:    newLanes(o.Owner),
-		sessions: map[string]agent.Agent{},
+		book:     newBook(o.Agents),
+		readers:  make(chan struct{}, maxReaders),
+		sessions: map[string]*known{},
 		end:      ending{rested: make(chan struct{}), eof: make(chan struct{})},
+
+		tools:              o.Tools,
+		maxTokensAsSuccess: o.MaxTokensAsSuccess,
+		fallback:           fallback{mounter: o.Mounter, owner: o.Owner},
 	}
+	s.lanes = newLanes(o.Owner, s.gathered, s.workLane)
 	if s.root == nil {
 		s.root = kernel.NewRoot(o.Owner)
 	}
@@ -164,6 +200,14 @@ func New(o Options) *Server {
 		sdkproto.MethodInitialize:    s.initialize,
 		sdkproto.MethodSessionPrompt: s.prompt,
 		sdkproto.MethodShutdown:      s.shutdown,
+		sdkproto.MethodSessionCancel: s.cancel,
+		sdkproto.MethodSessionClose:  s.closeSession,
+		sdkproto.MethodSessionList:   s.list,
+		sdkproto.MethodSessionResume: s.resume,
+		sdkproto.MethodSessionEvents: s.events,
+		sdkproto.MethodSessionWait:   s.wait,
+		sdkproto.MethodSessionSteer:  s.steer,
+		sdkproto.MethodPing:          s.ping,
 	}
 	return s
 }
@@ -180,8 +224,9 @@ func (s *Server) Serve() error {
 	if err := s.owner.OnClose("output", s.closeOutput); err != nil {
 		return errors.Join(fmt.Errorf("serve JSON-RPC: %w", err), s.writer.Close(context.Background()))
 	}
-	s.sub = session.NewSubscription(s.owner, s.log, "jsonrpc", s.limits.MaxEntries, (&events{writer: s.writer, stream: s.stream}).write)
-	if err := s.agents.Watch(s.owner, func(a agent.Agent, _ agent.Spec) { a.Log().Subscribe(s.sub) }); err != nil {
+	stream := &events{writer: s.writer, stream: s.stream, book: s.book, asked: s.agreement.get, log: s.log}
+	s.sub = session.NewSubscription(s.owner, s.log, "jsonrpc", s.limits.MaxEntries, stream.handle)
+	if err := s.agents.Watch(s.owner, s.follow); err != nil {
 		return fmt.Errorf("serve JSON-RPC: %w", err)
 	}
 	s.root.OnQuiesce(s.owner, "jsonrpc", kernel.FlushLimit, s.quiesce)
@@ -189,6 +234,15 @@ func (s *Server) Serve() error {
 	s.conn = jsonrpc2.NewConn(s.owner.Context(), lines, lines, jsonrpc2.SetLogger(lines))
 	s.owner.Go("end of serving", s.watch)
 	return nil
+}
+
+// follow streams the events of an agent, whoever made it (decision D13).
+func (s *Server) follow(a agent.Agent, spec agent.Spec) {
+	s.book.open(a, spec)
+	a.Log().Subscribe(s.sub)
+	if a.Status() == sdkproto.StatusRunning {
+		s.book.live(a)
+	}
 }
 
 // closeOutput writes what is queued, unless the end of the process has already
@@ -208,8 +262,12 @@ func (s *Server) admit(r *request) bool {
 	fits := func(count, bytes int) bool {
 		return count == 0 || count < s.limits.MaxRequests && bytes+r.size <= s.limits.MaxBytes
 	}
-	if s.pending.await(s.work, fits) != nil {
-		return false
+	if !s.pending.allows(fits) {
+		s.in.stall(true) // what is dispatched must not wait for what is not read
+		defer s.in.stall(false)
+		if s.pending.await(s.work, fits) != nil {
+			return false
+		}
 	}
 	s.pending.add(r.size)
 	return true
@@ -220,7 +278,8 @@ func (s *Server) dispatch(r *request) {
 	handle, known := s.methods[r.method]
 	if !known {
 		s.enqueue("", r, func(context.Context) ([]byte, error) {
-			return nil, &sdkproto.RPCError{Code: sdkproto.CodeMethodNotFound, Message: "unknown DeepSeek Harness SDK runtime method: " + clip(r.method)}
+			return nil, &fault{sdkproto.CodeMethodNotFound, sdkproto.ErrorData{Code: sdkproto.ErrMethodNotFound},
+				"unknown DeepSeek Harness SDK runtime method: " + clip(r.method)}
 		})
 		return
 	}
@@ -244,24 +303,36 @@ func (s *Server) spawn(name string, r *request, f func(context.Context) ([]byte,
 // enqueue answers a request in its lane: the session's, or "" for answers that
 // are ready and must only not hold up the reading.
 func (s *Server) enqueue(lane string, r *request, f func(context.Context) ([]byte, error)) {
+	s.push(lane, r, task{run: func(ctx context.Context) { s.serve(ctx, r, f) }})
+}
+
+// push puts a request into its lane, or answers that there is no room.
+func (s *Server) push(lane string, r *request, t task) {
 	most := s.limits.MaxQueued
 	if lane == "" {
 		most = 0
 	}
-	if !s.lanes.push(lane, most, func(ctx context.Context) { s.serve(ctx, r, f) }) {
+	t.read = s.in.current()
+	if !s.lanes.push(lane, most, t) {
 		s.enqueue("", r, func(context.Context) ([]byte, error) {
 			return nil, fmt.Errorf("session %q: %w; wait for the answers to some of the %d", clip(lane), agent.ErrInboxFull, most)
 		})
 	}
 }
 
+// gathered waits until all that came with a request is in its lane.
+func (s *Server) gathered(ctx context.Context, t task) {
+	// Without it the requests are only done one by one.
+	_ = s.in.handled(ctx, t.read)
+}
+
 // serve runs f and answers with the JSON object or the error that it returns.
 func (s *Server) serve(ctx context.Context, r *request, f func(context.Context) ([]byte, error)) {
 	defer s.pending.done(r.size)
-	result, err := s.contain(ctx, r.method, f)
+	result, err := s.contain(r.method, func() ([]byte, error) { return f(ctx) })
 	var frame []byte
 	if err != nil {
-		frame = appendError(nil, r.id, wireError(err))
+		frame = appendError(nil, r.id, wireError(err, r.details || s.agreement.get().details))
 	} else {
 		frame = appendResult(nil, r.id, result)
 	}
@@ -274,7 +345,7 @@ func (s *Server) serve(ctx context.Context, r *request, f func(context.Context) 
 }
 
 // contain turns a panic of f into an error.
-func (s *Server) contain(ctx context.Context, method string, f func(context.Context) ([]byte, error)) (result []byte, err error) {
+func (s *Server) contain(method string, f func() ([]byte, error)) (result []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			// What was panicked with may quote a message; the runtime's own errors do
@@ -287,19 +358,7 @@ func (s *Server) contain(ctx context.Context, method string, f func(context.Cont
 			err = fmt.Errorf("internal error in %s; the server's standard error says more", clip(method))
 		}
 	}()
-	return f(ctx)
-}
-
-// wireError gives the error member of an answer (decision D21).
-func wireError(err error) *sdkproto.RPCError {
-	var e *sdkproto.RPCError
-	switch {
-	case errors.As(err, &e):
-		return e
-	case errors.Is(err, agent.ErrClosing):
-		return errShutdown
-	}
-	return &sdkproto.RPCError{Code: sdkproto.CodeInternal, Message: err.Error()}
+	return f()
 }
 
 // enter begins something that makes or feeds a session, unless new work is

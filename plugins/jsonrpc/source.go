@@ -6,31 +6,45 @@ import (
 	"sync"
 )
 
-// source is the input, and knows whether its reader waits for more: then all it
-// was given has been handled.
+// source is the input, and knows how far its reader has come.
 type source struct {
 	r io.Reader
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// waiting: the reader wants more, so all it was given has been handled.
 	waiting bool
-	// changed is closed when the reader begins to wait; nil while nobody cares.
+	// stalled: the reader waits for something else, with more in its hands.
+	stalled bool
+	// reads counts the reads.
+	reads uint64
+	// changed is closed at the next change; nil while nobody cares.
 	changed chan struct{}
 }
 
 func (s *source) Read(p []byte) (int, error) {
-	s.set(true)
-	defer s.set(false)
+	s.set(func() { s.waiting, s.reads = true, s.reads+1 })
+	defer s.set(func() { s.waiting = false })
 	return s.r.Read(p)
 }
 
 // ended says that nobody reads any more: there will be nothing to handle.
-func (s *source) ended() { s.set(true) }
+func (s *source) ended() { s.set(func() { s.waiting = true }) }
 
-func (s *source) set(waiting bool) {
+// stall says whether the reader is held up.
+func (s *source) stall(stalled bool) { s.set(func() { s.stalled = stalled }) }
+
+// current names the read that the reader is busy with.
+func (s *source) current() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = waiting
-	if waiting && s.changed != nil {
+	return s.reads
+}
+
+func (s *source) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil
 	}
@@ -38,9 +52,19 @@ func (s *source) set(waiting bool) {
 
 // idle waits until the reader waits for more, or will get no more.
 func (s *source) idle(ctx context.Context) error {
+	return s.await(ctx, func() bool { return s.waiting })
+}
+
+// handled waits until all that came with one read has been handled, as far as
+// that is possible now.
+func (s *source) handled(ctx context.Context, read uint64) error {
+	return s.await(ctx, func() bool { return s.waiting || s.stalled || s.reads > read })
+}
+
+func (s *source) await(ctx context.Context, enough func() bool) error {
 	for {
 		s.mu.Lock()
-		if s.waiting {
+		if enough() {
 			s.mu.Unlock()
 			return nil
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -85,10 +84,7 @@ func (t *stream) tooLong(prefix []byte) {
 		return
 	}
 	t.s.enqueue("", r, func(context.Context) ([]byte, error) {
-		return nil, &sdkproto.RPCError{
-			Code:    sdkproto.CodeInternal,
-			Message: fmt.Sprintf("request line is longer than %d bytes; send less in one request", t.s.limits.MaxLine),
-		}
+		return nil, failure(sdkproto.ErrRequestTooLarge, "request line is longer than %d bytes; send less in one request", t.s.limits.MaxLine)
 	})
 }
 
@@ -101,10 +97,10 @@ func (t *stream) WriteObject(any) error {
 func (t *stream) Close() error { return nil }
 
 // Handle dispatches the request of a synthetic frame.
-func (t *stream) Handle(ctx context.Context, _ *jsonrpc2.Conn, frame *jsonrpc2.Request) {
+func (t *stream) Handle(_ context.Context, _ *jsonrpc2.Conn, frame *jsonrpc2.Request) {
 	r := t.waits[frame.ID.Num]
 	delete(t.waits, frame.ID.Num)
-	if _, err := t.s.contain(ctx, r.method, func(context.Context) ([]byte, error) {
+	if _, err := t.s.contain(r.method, func() ([]byte, error) {
 		t.s.dispatch(r)
 		return nil, nil
 	}); err != nil {

@@ -2,12 +2,14 @@ package chatwire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
 
+	"dsh/kernel"
 	"dsh/kernel/llm"
 	"dsh/sdkproto"
 )
@@ -46,27 +48,31 @@ type Catalog struct {
 	Efforts []string
 }
 
-// Validate checks what is data of a deployment. Errors begin with the key.
+// Validate checks what is data of a deployment; its errors name keys of a config.
 func (c *Catalog) Validate() error {
+	errs := []error{
+		kernel.AtLeast("maxTokens", c.MaxTokens, 0),
+		kernel.AtLeast("contextWindow", c.Window, 0),
+	}
 	for _, id := range slices.Sorted(maps.Keys(c.Models)) {
 		m := c.Models[id]
 		switch {
 		case m.ContextWindow < 0 || m.MaxTokens < 0:
-			return fmt.Errorf("model %s: contextWindow and maxTokens cannot be negative", id)
+			errs = append(errs, kernel.Invalid("models", "model %s: contextWindow and maxTokens cannot be negative", id))
 		case m.Price != nil && (m.Price.Input < 0 || m.Price.CacheRead < 0 || m.Price.Output < 0):
-			return fmt.Errorf("model %s: a price cannot be negative", id)
+			errs = append(errs, kernel.Invalid("models", "model %s: a price cannot be negative", id))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Aliases)) {
 		to := c.Aliases[name]
 		if _, again := c.Aliases[to]; again || to == "" {
-			return fmt.Errorf("alias %s must name a model, not %q", name, to)
+			errs = append(errs, kernel.Invalid("aliases", "alias %s must name a model, not %q", name, to))
 		}
 	}
 	if c.Effort != "" && len(c.Efforts) > 0 && !slices.Contains(c.Efforts, c.Effort) {
-		return fmt.Errorf("effort %q is not one of %s", c.Effort, strings.Join(c.Efforts, ", "))
+		errs = append(errs, kernel.Invalid("effort", "%q is not one of %s", c.Effort, strings.Join(c.Efforts, ", ")))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Resolve fills in what a route leaves open; it is llm.Adapter's Resolve.

@@ -28,6 +28,8 @@ func (d *Dialect) callID(id string) string {
 type callIDs struct {
 	dialect *Dialect
 	taken   map[string]bool
+	// next is the number to try for another call of the same id.
+	next map[string]int
 	// waiting holds the ids given to calls that have no result yet, by the id in
 	// the history, oldest first.
 	waiting map[string][]string
@@ -35,14 +37,16 @@ type callIDs struct {
 
 func (c *callIDs) call(id string) string {
 	if c.taken == nil {
-		c.taken, c.waiting = map[string]bool{}, map[string][]string{}
+		c.taken, c.next, c.waiting = map[string]bool{}, map[string]int{}, map[string][]string{}
 	}
 	base := id
 	if base == "" {
 		base = "call"
 	}
 	given := c.dialect.callID(base)
-	for n := 2; c.taken[given]; n++ {
+	for c.taken[given] {
+		n := max(2, c.next[base])
+		c.next[base] = n + 1
 		given = c.dialect.callID(base + "_" + strconv.Itoa(n))
 	}
 	c.taken[given] = true

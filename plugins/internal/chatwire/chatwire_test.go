@@ -1,6 +1,7 @@
 package chatwire_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -25,9 +26,9 @@ func deepseek() chatwire.Dialect {
 // open makes an adapter that lives as long as the test.
 func open(tb testing.TB, url string, d chatwire.Dialect, idle time.Duration) *chatwire.Adapter {
 	tb.Helper()
-	o := kernel.NewOwner(tb.Context(), "test")
+	o := kernel.NewOwner(context.Background(), "test")
 	tb.Cleanup(func() {
-		if err := o.Close(tb.Context()); err != nil {
+		if err := o.Close(context.Background()); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -45,6 +46,6 @@ func open(tb testing.TB, url string, d chatwire.Dialect, idle time.Duration) *ch
 
 func TestAdapter(t *testing.T) {
 	llmtest.TestAdapter(t, llmtest.DeepSeek(), func(tb testing.TB, url string) llm.Adapter {
-		return open(tb, url, deepseek(), 10*time.Second)
+		return open(tb, url, deepseek(), time.Minute)
 	})
 }

@@ -136,6 +136,8 @@ func CheckURL(text string) (*url.URL, error) {
 		return nil, errors.New("must not hold a user or password; name a credential instead")
 	case u.Fragment != "":
 		return nil, errors.New("must not hold a fragment")
+	case u.Path == "":
+		u.Path = "/"
 	}
 	return u, nil
 }

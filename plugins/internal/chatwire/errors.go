@@ -81,7 +81,7 @@ var contextWords = []string{
 	"reduce the length of the messages", "exceeds the maximum number of tokens", "token limit", "maximum number of input tokens",
 }
 
-func says(text string, any []string) bool {
+func speaksOf(text string, any []string) bool {
 	for _, w := range any {
 		if strings.Contains(text, w) {
 			return true
@@ -98,11 +98,11 @@ func classify(status int, r report) string {
 		return llm.CodeAuth
 	case status == http.StatusRequestEntityTooLarge:
 		return llm.CodeInvalidRequest
-	case says(text, quotaWords):
+	case speaksOf(text, quotaWords):
 		return llm.CodeQuota
 	case status == http.StatusTooManyRequests:
 		return llm.CodeRateLimit
-	case status == http.StatusBadRequest && says(text, contextWords):
+	case status == http.StatusBadRequest && speaksOf(text, contextWords):
 		return llm.CodeContextWindow
 	case status == http.StatusBadRequest:
 		return llm.CodeInvalidRequest
@@ -121,15 +121,15 @@ func classifyReport(r report) string {
 	}
 	text := strings.ToLower(r.kind + " " + r.code + " " + r.message)
 	switch {
-	case says(text, quotaWords):
+	case speaksOf(text, quotaWords):
 		return llm.CodeQuota
-	case says(text, []string{"rate_limit", "rate limit", "too many requests"}):
+	case speaksOf(text, []string{"rate_limit", "rate limit", "too many requests"}):
 		return llm.CodeRateLimit
-	case says(text, contextWords):
+	case speaksOf(text, contextWords):
 		return llm.CodeContextWindow
-	case says(text, []string{"authentication", "invalid_api_key", "permission_denied", "permission_error"}):
+	case speaksOf(text, []string{"authentication", "invalid_api_key", "permission_denied", "permission_error"}):
 		return llm.CodeAuth
-	case says(text, []string{"invalid_request", "bad_request"}):
+	case speaksOf(text, []string{"invalid_request", "bad_request"}):
 		return llm.CodeInvalidRequest
 	}
 	return llm.CodeServer

@@ -48,7 +48,7 @@ func (e *events) next() (name string, data []byte, err error) {
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				e.field(line)
-				if e.some && bytes.Equal(e.data, terminator) {
+				if e.some && isTerminator(e.data) {
 					return "", e.data, nil
 				}
 			}
@@ -67,7 +67,7 @@ func (e *events) next() (name string, data []byte, err error) {
 	}
 }
 
-var terminator = []byte("[DONE]")
+func isTerminator(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
 
 func (e *events) field(line []byte) error {
 	key, value, _ := bytes.Cut(line, []byte{':'})

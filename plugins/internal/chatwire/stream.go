@@ -51,7 +51,7 @@ func (a *answer) readStream(body io.Reader) error {
 			return malformed("%v", err)
 		case err != nil:
 			return err
-		case bytes.Equal(data, terminator):
+		case isTerminator(data):
 			return a.end()
 		case name == "ping":
 			continue
@@ -91,7 +91,7 @@ func (a *answer) event(data []byte) error {
 	if err := wirejson.Unmarshal(data, c); err != nil {
 		return malformed("an event of the stream cannot be read: %v: %s", err, shorten(string(data), 200))
 	}
-	if len(c.Error) > 0 && string(c.Error) != "null" {
+	if says(c.Error) {
 		return a.failure(data)
 	}
 	for i := range c.Choices {
@@ -108,8 +108,8 @@ func (a *answer) event(data []byte) error {
 			a.finish = choice.FinishReason
 		}
 	}
-	if c.Usage != nil {
-		a.usage = c.Usage.tokens()
+	if says(c.Usage) {
+		a.usage = account(c.Usage)
 	}
 	return nil
 }

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 
 	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
 )
 
 // chunk is one event of a stream, or a whole answer of an endpoint that does not
 // stream. It is decoded into again and again.
 type chunk struct {
 	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
+	Usage   json.RawMessage `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
@@ -51,8 +52,11 @@ type toolCall struct {
 func (c *chunk) reset() {
 	choices := c.Choices[:cap(c.Choices)]
 	clear(choices)
-	*c = chunk{Choices: choices[:0]}
+	*c = chunk{Choices: choices[:0], Usage: c.Usage[:0], Error: c.Error[:0]}
 }
+
+// says reports whether a member is there and not null.
+func says(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] != 'n' }
 
 // usage is the account of tokens (spec jsonrpc 10.5).
 type usage struct {
@@ -67,7 +71,13 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-func (u *usage) tokens() *sdkproto.Usage {
+// account reads the account of an answer; nil when it cannot be read, which is
+// no reason to lose the answer.
+func account(raw json.RawMessage) *sdkproto.Usage {
+	var u usage
+	if err := wirejson.Unmarshal(raw, &u); err != nil {
+		return nil
+	}
 	cached := u.PromptDetails.Cached
 	if cached == nil {
 		cached = u.CacheHit

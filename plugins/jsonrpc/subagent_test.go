@@ -1,0 +1,22 @@
+package jsonrpc
+
+import "testing"
+
+// Spec jsonrpc 4.4, 8.2; S110.
+func TestFinishedStatus(t *testing.T) {
+	for _, tt := range []struct{ stop, plain, lenient string }{
+		{"completed", "ok", "ok"},
+		{"max-tokens", "error", "ok"},
+		{"aborted", "error", "error"},
+		{"error", "error", "error"},
+		{"refusal", "error", "error"},
+		{"something new", "error", "error"},
+	} {
+		if got := (&Server{}).finishedStatus(tt.stop); got != tt.plain {
+			t.Errorf("%s: %s, want %s", tt.stop, got, tt.plain)
+		}
+		if got := (&Server{maxTokensAsSuccess: true}).finishedStatus(tt.stop); got != tt.lenient {
+			t.Errorf("%s, max-tokens as success: %s, want %s", tt.stop, got, tt.lenient)
+		}
+	}
+}
