@@ -92,7 +92,7 @@ dsh doctor says what is missing on this machine.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := readOneShot(cmd.Flags())
+			o, err := readOneShot(cmd)
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"dsh/kernel"
 	"dsh/kernel/profile"
@@ -68,7 +67,8 @@ type oneShot struct {
 	given map[string]string
 }
 
-func readOneShot(f *pflag.FlagSet) (o oneShot, err error) {
+func readOneShot(c *cobra.Command) (o oneShot, err error) {
+	f := c.Flags()
 	o = oneShot{asked: f.Changed(promptFlag), given: map[string]string{}}
 	if o.prompt, err = f.GetString(promptFlag); err != nil {
 		return o, err
