@@ -15,7 +15,6 @@ import (
 
 	"dsh/kernel/profile"
 	"dsh/kernel/stdio"
-	"dsh/sdkproto/wirejson"
 )
 
 // Options say what to compose.
@@ -248,30 +247,39 @@ func (k *Kernel) populate() []fx.Option {
 // a row's config names by default: the text of keys that end in Env.
 func credentialNames(spelled []string, rows []row) []string {
 	names := slices.Clone(spelled)
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			for key, member := range v {
-				if name, ok := member.(string); ok && name != "" && strings.HasSuffix(key, "Env") {
-					names = append(names, name)
-				}
-				walk(member)
-			}
-		case []any:
-			for _, item := range v {
-				walk(item)
-			}
-		}
-	}
 	for _, r := range rows {
-		var v any
-		if data, err := wirejson.Marshal(r.config); err == nil && wirejson.Unmarshal(data, &v) == nil {
-			walk(v)
-		}
+		names = namedInEnv(names, reflect.ValueOf(r.config))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+func namedInEnv(names []string, v reflect.Value) []string {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			names = namedInEnv(names, v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			names = namedInEnv(names, v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			names = namedInEnv(names, v.MapIndex(key))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if member := v.Field(i); member.Kind() == reflect.String && strings.HasSuffix(key, "Env") && member.String() != "" {
+				names = append(names, member.String())
+			} else if f.IsExported() {
+				names = namedInEnv(names, member)
+			}
+		}
+	}
+	return names
 }
 
 // rowError is an error about a row with its place.

@@ -25,8 +25,10 @@ type Owner struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu     sync.Mutex
-	steps  map[int]step
+	mu    sync.Mutex
+	steps map[int]step
+	// order holds the ids of steps, oldest first, and some of steps that are gone.
+	order  []int
 	next   int
 	closed bool
 	done   chan struct{}
@@ -152,13 +154,14 @@ func (o *Owner) pop() (s step, left int, ok bool) {
 	if len(o.steps) == 0 {
 		return step{}, 0, false
 	}
-	last := -1
-	for id := range o.steps {
-		last = max(last, id)
+	for {
+		last := o.order[len(o.order)-1]
+		o.order = o.order[:len(o.order)-1]
+		if s, ok = o.steps[last]; ok {
+			delete(o.steps, last)
+			return s, len(o.steps), true
+		}
 	}
-	s = o.steps[last]
-	delete(o.steps, last)
-	return s, len(o.steps), true
 }
 
 const leastShare = 100 * time.Millisecond
@@ -201,16 +204,11 @@ func runStep(ctx context.Context, s step, after int) error {
 func (o *Owner) Pending() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ids := make([]int, 0, len(o.steps))
-	for id, s := range o.steps {
-		if s.name != "" {
-			ids = append(ids, id)
+	var names []string
+	for _, id := range o.order {
+		if s := o.steps[id]; s.name != "" {
+			names = append(names, s.name)
 		}
-	}
-	slices.Sort(ids)
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = o.steps[id].name
 	}
 	return names
 }
@@ -224,6 +222,10 @@ func (o *Owner) add(s step) (int, error) {
 	id := o.next
 	o.next++
 	o.steps[id] = s
+	if len(o.order) > 2*len(o.steps)+16 {
+		o.order = slices.DeleteFunc(o.order, func(id int) bool { _, ok := o.steps[id]; return !ok })
+	}
+	o.order = append(o.order, id)
 	return id, nil
 }
 

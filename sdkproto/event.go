@@ -290,6 +290,40 @@ type Header struct {
 	System string `json:"system,omitzero"`
 	// Tools are in the order of the request.
 	Tools []ToolSchema `json:"tools,omitzero"`
+
+	text json.RawMessage // the encoding, once frozen
+}
+
+// Freeze encodes the header once; from then on it, and every copy of it, is
+// written as those bytes, and must not be changed. A header with a long list of
+// tools is written for every session that has it.
+func (h *Header) Freeze() (text json.RawMessage, err error) {
+	if h.text == nil {
+		if h.text, err = wirejson.Marshal(h); err != nil {
+			return nil, err
+		}
+	}
+	return h.text, nil
+}
+
+// MarshalJSON writes the members, or what Freeze has kept of them.
+func (h Header) MarshalJSON() ([]byte, error) {
+	if h.text != nil {
+		return h.text, nil
+	}
+	type members Header
+	return wirejson.Marshal(members(h))
+}
+
+// AppendJSON appends the payload.
+func (r *RequestHeader) AppendJSON(dst []byte) ([]byte, error) {
+	text, err := r.Header.MarshalJSON()
+	if err != nil {
+		return dst, err
+	}
+	dst = append(append(dst, `{"header":`...), text...)
+	dst = wirejson.AppendString(append(dst, `,"reason":`...), r.Reason)
+	return append(dst, '}'), nil
 }
 
 // RequestConfig is the resolved route and sampling of a model request.

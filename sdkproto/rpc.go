@@ -41,6 +41,7 @@ type InitializeParams struct {
 	// MaxTokens caps the output of one model request; 0 leaves it to the adapter.
 	MaxTokens       int64  `json:"maxTokens,omitzero"`
 	ReasoningEffort string `json:"reasoningEffort,omitzero"`
+	InitializeExtensions
 }
 
 // InitializeResult answers initialize.
@@ -59,6 +60,7 @@ type ServerInfo struct {
 type PromptParams struct {
 	SessionID     string  `json:"sessionId"`
 	ContentBlocks []Block `json:"contentBlocks"`
+	PromptExtensions
 }
 
 // PromptResult answers session/prompt; the id is also in the receipt event and

@@ -61,19 +61,28 @@ type peer struct {
 // startPeer runs a program in dir with its three descriptors in hand; what it
 // writes to standard error goes to the file stderr.
 func startPeer(name string, args, env []string, dir, stderr string) (*peer, error) {
+	p, out, err := startUnread(name, args, env, dir, stderr)
+	if err == nil {
+		go p.read(out)
+	}
+	return p, err
+}
+
+// startUnread is startPeer without anybody who reads; out is standard output.
+func startUnread(name string, args, env []string, dir, stderr string) (p *peer, out *os.File, err error) {
 	errFile, err := os.Create(stderr)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer errFile.Close()
 	childIn, in, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer childIn.Close()
 	out, childOut, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, nil, errors.Join(err, in.Close())
 	}
 	defer childOut.Close()
 
@@ -81,19 +90,18 @@ func startPeer(name string, args, env []string, dir, stderr string) (*peer, erro
 	cmd.Dir, cmd.Env = dir, env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = childIn, childOut, errFile
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+		return nil, nil, errors.Join(err, in.Close(), out.Close())
 	}
-	p := &peer{
+	p = &peer{
 		cmd: cmd, in: in, stderr: stderr, rules: newWireRules(),
 		changed: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.note(strings.Join(append([]string{filepath.Base(name)}, args...), " "))
-	go p.read(out)
 	go func() {
 		_ = cmd.Wait() // the state tells
 		close(p.exited)
 	}()
-	return p, nil
+	return p, out, nil
 }
 
 func (p *peer) read(out *os.File) {
@@ -157,7 +165,10 @@ func (p *peer) note(text string) {
 }
 
 // send writes raw bytes, which may be several lines, in one write.
-func (p *peer) send(raw []byte) error {
+func (p *peer) send(raw []byte) error { return p.sendCut(raw, len(raw), 0) }
+
+// sendCut writes raw bytes in writes of size bytes, with a pause behind each.
+func (p *peer) sendCut(raw []byte, size int, pause time.Duration) error {
 	p.mu.Lock()
 	p.writes++
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(raw, []byte("\n")), []byte("\n")) {
@@ -168,11 +179,14 @@ func (p *peer) send(raw []byte) error {
 		p.entries = append(p.entries, e)
 	}
 	p.mu.Unlock()
-	if err := p.in.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
-	if _, err := p.in.Write(raw); err != nil {
-		return p.failure(fmt.Sprintf("write to the program: %v", err))
+	for part := range slices.Chunk(raw, max(1, size)) {
+		if err := p.in.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		if _, err := p.in.Write(part); err != nil {
+			return p.failure(fmt.Sprintf("write to the program: %v", err))
+		}
+		time.Sleep(pause)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func readStored(path string) (events []any, err error) {
 			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
 		}
 		if i == 0 {
-			if !matches(map[string]any{"type": "session", "version": 0.0, "delegationDepth": 0.0}, row) {
+			if !matches(map[string]any{"type": "session", "version": 0.0}, row) {
 				return nil, fmt.Errorf("%s:1: this is no header of format 0: %s", path, line)
 			}
 			continue
@@ -83,7 +83,7 @@ func unpack(row any) []any {
 // turns counted without a gap, exactly one result for every call and before the
 // next answer (B41), ids used once (B98), sources that come earlier.
 func checkStored(events []any) error {
-	c := storedCheck{ids: map[string]bool{}, received: map[string]bool{}, consumed: map[string]bool{}}
+	c := storedCheck{ids: map[string]bool{}, nodes: map[int64]string{}, received: map[string]bool{}, consumed: map[string]bool{}}
 	for i, e := range events {
 		if err := c.event(int64(i), e); err != nil {
 			return fmt.Errorf("event %d of the log: %w: %s", i, err, show(e))
@@ -104,6 +104,7 @@ type storedCheck struct {
 	inTurn, inStep bool
 	open           []string        // calls of the last answer without a result
 	ids            map[string]bool // of messages of the history
+	nodes          map[int64]string
 	// received and consumed are the ids of receipts and of user messages.
 	received, consumed map[string]bool
 }
@@ -184,14 +185,26 @@ func (c *storedCheck) messages(e any) error {
 		}
 		return nil
 	}
-	if member(e, "surfaceOp") != "append" {
-		return errors.New("the history is not appended to")
-	}
 	id := text(member(message, "id"))
 	if id == "" || c.ids[id] {
 		return fmt.Errorf("the message id %q is used twice, or empty", id)
 	}
 	c.ids[id] = true
+	// What a node stands for: a result for its call, all others for themselves.
+	is := eventType
+	if eventType == sdkproto.TypeToolResult {
+		is += " " + text(member(message, "source", "callId"))
+	}
+	if op := member(e, "surfaceOp"); op != "append" {
+		old := number(member(op, "start"))
+		if member(op, "op") != "replace" || number(member(op, "end")) != old || c.nodes[old] != is {
+			return errors.New("the history is neither appended to, nor is one message of it replaced by its like")
+		}
+		delete(c.nodes, old)
+		c.nodes[number(member(e, "seq"))] = is
+		return nil
+	}
+	c.nodes[number(member(e, "seq"))] = is
 	switch eventType {
 	case sdkproto.TypeUserMessage:
 		if matches(map[string]any{"kind": sdkproto.SourceUser}, member(message, "source")) && !c.received[id] {
@@ -304,7 +317,8 @@ func TestCheckStored(t *testing.T) {
 		"no result":         {at: 7, old: `tool/result`, new: `todo/write`, want: "surface operation"},
 		"no receipt":        {at: 0, old: `"u"`, new: `"x"`, want: "without a receipt"},
 		"later source":      {at: 6, old: `[5]`, new: `[6]`, want: "not earlier"},
-		"replacement":       {at: 4, old: `"surfaceOp":"append"`, new: `"surfaceOp":{"op":"replace"}`, want: "not appended"},
+		"replacement":       {at: 4, old: `"surfaceOp":"append"`, new: `"surfaceOp":{"op":"replace"}`, want: "neither appended"},
+		"other replacement": {at: 7, old: `"surfaceOp":"append"`, new: `"surfaceOp":{"op":"replace","start":6,"end":6}`, want: "neither appended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := slices.Clone(good)

@@ -12,9 +12,10 @@ import (
 const EmptyMessage = "(empty message)"
 
 // Project turns the history of a log into the messages of a request: blocks the
-// model does not know and blank text are left out, and call arguments that are
-// not JSON are wrapped, so that no provider refuses the history for them
-// (decisions R14, R15). It is pure: the same history gives the same bytes.
+// model does not know and blank text are left out, and call arguments that are no
+// JSON object are wrapped in one, so that no provider refuses the history for
+// them, and no server's chat template fails on them (decisions R14, R15, case
+// B52). It is pure: the same history gives the same bytes.
 func Project(history []sdkproto.Message) []sdkproto.Message {
 	out := make([]sdkproto.Message, 0, len(history))
 	for _, m := range history {
@@ -47,10 +48,11 @@ func Project(history []sdkproto.Message) []sdkproto.Message {
 }
 
 func projectArguments(text string) string {
-	if strings.TrimSpace(text) == "" {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
 		return "{}"
 	}
-	if wirejson.Valid([]byte(text)) {
+	if trimmed[0] == '{' && wirejson.Valid([]byte(text)) {
 		return text
 	}
 	return string(append(wirejson.AppendString([]byte(`{"invalid_arguments":`), text), '}'))

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -74,6 +75,31 @@ func (s *Surface) Messages() []sdkproto.Message {
 		msgs[i] = s.nodes[i].msg
 	}
 	return msgs
+}
+
+// Node is a message of the history with the seq of its event.
+type Node struct {
+	Seq     int64
+	Message sdkproto.Message
+}
+
+// Tail gives what the history has behind the last answer of the model.
+func (s *Surface) Tail() []Node {
+	var tail []Node
+	for _, n := range slices.Backward(s.nodes) {
+		if n.msg.Role == sdkproto.RoleAssistant {
+			break
+		}
+		tail = append(tail, Node{n.seq, n.msg})
+	}
+	slices.Reverse(tail)
+	return tail
+}
+
+// Replace is the surface operation that puts an event in the place of the node
+// seq (spec jsonrpc 5.1).
+func Replace(seq int64) json.RawMessage {
+	return fmt.Appendf(nil, `{"op":"replace","start":%d,"end":%d}`, seq, seq)
 }
 
 // Inbox is what has been accepted and not yet claimed by a turn.

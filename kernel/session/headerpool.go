@@ -7,7 +7,6 @@ import (
 	"weak"
 
 	"dsh/sdkproto"
-	"dsh/sdkproto/wirejson"
 )
 
 // HeaderPool makes request headers that are equal when encoded one value in
@@ -24,13 +23,13 @@ type HeaderPool struct {
 type headerKey [sha256.Size]byte
 
 // Intern gives the pool's header that equals h, which is h itself when there
-// was none. The header must not be changed afterwards. Two results are the same
+// was none, and freezes it: the header must not be changed afterwards. Two results are the same
 // pointer exactly when the headers are equal.
 func (p *HeaderPool) Intern(h *sdkproto.Header) *sdkproto.Header {
 	if p == nil || h == nil {
 		return h
 	}
-	text, err := wirejson.Marshal(h)
+	text, err := h.Freeze()
 	if err != nil {
 		return h
 	}

@@ -117,7 +117,8 @@ type Writer interface {
 	Close() error
 }
 
-// Store keeps sessions. All methods may be called from any goroutine.
+// Store keeps sessions. All methods may be called from any goroutine, and their
+// errors name the session.
 type Store interface {
 	// Create starts an empty session; nothing need be on the disk before the first
 	// Append. Errors: ErrExists, *InUseError.

@@ -107,7 +107,7 @@ func clip(s string, most int) string {
 }
 
 func through(ctx context.Context, stages []*stage, t Tool, in Invocation) (res Result, err error) {
-	at := "tool " + t.Spec().Name
+	at := "tool " + nameOf(t)
 	if len(stages) > 0 {
 		at = "stage " + stages[0].name
 	}

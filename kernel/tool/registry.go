@@ -30,7 +30,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Register adds a tool until o is closed. A name that is taken or that a
 // provider would refuse is an error.
 func (r *Registry) Register(o *kernel.Owner, t Tool) error {
-	name := t.Spec().Name
+	name := nameOf(t)
 	if !validName.MatchString(name) {
 		return fmt.Errorf("register tool %q: the name must be 1 to 64 letters, digits, _ or -", name)
 	}
@@ -183,7 +183,7 @@ func (v *View) List() []Tool {
 	v.registry.mu.RUnlock()
 	list := make([]Tool, 0, len(global)+len(v.own))
 	for _, t := range global {
-		if name := t.Spec().Name; admitted(name, restrictions) && admitted(name, v.filters) {
+		if name := nameOf(t); admitted(name, restrictions) && admitted(name, v.filters) {
 			list = append(list, t)
 		}
 	}
@@ -193,7 +193,7 @@ func (v *View) List() []Tool {
 // Lookup finds a tool by name; one that is hidden is not found.
 func (v *View) Lookup(name string) (Tool, bool) {
 	for _, t := range v.List() {
-		if t.Spec().Name == name {
+		if nameOf(t) == name {
 			return t, true
 		}
 	}
@@ -207,4 +207,12 @@ func admitted(name string, filters []*Filter) bool {
 		}
 	}
 	return true
+}
+
+// nameOf gives a tool's name without its schema, where it can.
+func nameOf(t Tool) string {
+	if n, ok := t.(interface{ Name() string }); ok {
+		return n.Name()
+	}
+	return t.Spec().Name
 }

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,12 +73,19 @@ type checker interface {
 	CheckArguments(json.RawMessage) error
 }
 
+// checkArguments refuses what is no JSON object, and says where (case B52). A
+// member that comes twice is refused, too: who looks at a call before it runs may
+// see the one, and the tool the other (case B23).
 func checkArguments(t Tool, arguments json.RawMessage) error {
-	trimmed := bytes.TrimSpace(arguments)
-	if !wirejson.Valid(trimmed) {
-		return errors.New("not a JSON value; send one JSON object")
+	var value any
+	if err := wirejson.UnmarshalStrict(arguments, &value); err != nil {
+		at := ""
+		if e := (*wirejson.Error)(nil); errors.As(err, &e) {
+			at = fmt.Sprintf(" at byte %d", e.Offset)
+		}
+		return fmt.Errorf("they cannot be read%s: %w; send one JSON object", at, err)
 	}
-	if trimmed[0] != '{' {
+	if _, ok := value.(map[string]any); !ok {
 		return errors.New("not a JSON object; send one JSON object")
 	}
 	if c, ok := t.(checker); ok {

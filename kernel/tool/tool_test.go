@@ -25,7 +25,7 @@ type params struct {
 
 func echo(t *testing.T, name string) tool.Tool {
 	t.Helper()
-	tl, err := tool.Typed(tool.Spec{Name: name, Description: "Echoes."}, func(_ context.Context, _ tool.Invocation, p params) (tool.Result, error) {
+	return tool.Typed(tool.Spec{Name: name, Description: "Echoes."}, func(_ context.Context, _ tool.Invocation, p params) (tool.Result, error) {
 		if p.Path == "panic" {
 			panic("ouch")
 		}
@@ -34,10 +34,6 @@ func echo(t *testing.T, name string) tool.Tool {
 		}
 		return tool.TextResult(fmt.Sprintf("%s %d", p.Path, p.Limit)), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tl
 }
 
 func TestSchemaIsPlain(t *testing.T) {
@@ -69,7 +65,9 @@ func TestPipelineAlwaysGivesAResult(t *testing.T) {
 	}{
 		"good":               {"echo", `{"path":"a","limit":3}`, "", "a 3"},
 		"unknown tool":       {"bash", `{}`, sdkproto.CodeUnknownTool, `Error: unknown tool "bash"`},
-		"not JSON":           {"echo", `{"path":`, "INVALID_ARGUMENTS", "not a JSON value"},
+		"not JSON":           {"echo", `{"path":`, "INVALID_ARGUMENTS", "at byte 8: /path: unexpected EOF"},
+		"a member twice":     {"echo", `{"path":"a","path":"b"}`, "INVALID_ARGUMENTS", "at byte 12: /path: duplicate"},
+		"another case":       {"echo", `{"Path":"a"}`, "INVALID_ARGUMENTS", "/Path: unknown"},
 		"not an object":      {"echo", `[1]`, "INVALID_ARGUMENTS", "not a JSON object"},
 		"empty means {}":     {"echo", ``, "INVALID_ARGUMENTS", "path"},
 		"wrong type":         {"echo", `{"path":7}`, "INVALID_ARGUMENTS", `/path: type: 7 has type "integer", want "string"`},

@@ -12,24 +12,43 @@ import (
 // Typed makes a Tool from a function over a parameter struct: the schema comes
 // from the struct (SchemaFor), and a call reaches the function only with
 // arguments that the schema accepts. spec.Parameters is filled in.
-func Typed[P any](spec Spec, call func(ctx context.Context, in Invocation, p P) (Result, error)) (Tool, error) {
-	schema, err := SchemaFor[P]()
-	if err != nil {
-		return nil, fmt.Errorf("tool %s: %w", spec.Name, err)
+//
+// The schema is made when it is first asked for: a process that only starts and
+// stops, or uses few of its tools, does not pay for it. A struct that has no
+// schema fails every call; tooltest finds it.
+func Typed[P any](spec Spec, call func(ctx context.Context, in Invocation, p P) (Result, error)) Tool {
+	schema := sync.OnceValues(SchemaFor[P])
+	return &typed[P]{
+		spec: spec, schema: schema, call: call,
+		checker: sync.OnceValues(func() (*Checker, error) {
+			s, err := schema()
+			if err != nil {
+				return nil, err
+			}
+			return NewChecker(s)
+		}),
 	}
-	spec.Parameters = schema
-	// Compiled at the first call: most processes use few of their tools.
-	checker := sync.OnceValues(func() (*Checker, error) { return NewChecker(schema) })
-	return &typed[P]{spec, checker, call}, nil
 }
 
 type typed[P any] struct {
-	spec    Spec
+	spec    Spec // without Parameters
+	schema  func() (json.RawMessage, error)
 	checker func() (*Checker, error)
 	call    func(context.Context, Invocation, P) (Result, error)
 }
 
-func (t *typed[P]) Spec() Spec { return t.spec }
+// Name spares those who only want to know it the schema.
+func (t *typed[P]) Name() string { return t.spec.Name }
+
+func (t *typed[P]) Spec() Spec {
+	spec := t.spec
+	schema, err := t.schema()
+	if err != nil {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	spec.Parameters = schema
+	return spec
+}
 
 func (t *typed[P]) CheckArguments(arguments json.RawMessage) error {
 	checker, err := t.checker()

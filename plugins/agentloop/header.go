@@ -82,7 +82,7 @@ func (a *actor) prepare() (p prepared) {
 	var last session.HeaderFold
 	a.session.View(func() { last = a.state.Header })
 	if key != a.key || a.header == nil {
-		a.key, a.header = key, a.r.headers.Intern(newHeader(to, *a.system, key.tools))
+		a.key, a.header = key, a.r.headerOf(key, to, *a.system)
 	}
 	// Interned headers are equal exactly when they are the same.
 	if a.header != last.Header {
@@ -100,6 +100,27 @@ func (a *actor) prepare() (p prepared) {
 		p.drafts = append(p.drafts, session.Draft{Type: sdkproto.TypeRequestContext, Data: context})
 	}
 	return p
+}
+
+// headerOf gives the header built from key and system. Sessions that begin one
+// after the other mostly have the same.
+func (r *Registry) headerOf(key headerKey, to resolved, system string) *sdkproto.Header {
+	r.mu.Lock()
+	last := r.lastHeader
+	r.mu.Unlock()
+	if last.header != nil && last.key == key && last.header.System == system {
+		return last.header
+	}
+	header := r.headers.Intern(newHeader(to, system, key.tools))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastHeader = keyedHeader{key, header}
+	return header
+}
+
+type keyedHeader struct {
+	key    headerKey
+	header *sdkproto.Header
 }
 
 func newHeader(to resolved, system string, tools *toolset) *sdkproto.Header {

@@ -43,6 +43,8 @@ type Registry struct {
 	agents   map[string]*entry
 	busy     map[string]chan struct{} // ids with a transaction; closed at its end
 	watchers []*watcher
+	// lastHeader is the one that was built last.
+	lastHeader keyedHeader
 }
 
 // entry is a live agent. It is published once every watcher knows it: before
@@ -176,7 +178,7 @@ func (r *Registry) load(ctx context.Context, spec agent.Spec, mode agent.Mode) (
 			return r.newActor(spec, log, state), nil
 		}
 		if mode == agent.OpenResume || !errors.Is(err, session.ErrNotFound) {
-			return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
+			return nil, err
 		}
 		state = &session.State{}
 		state.Header.Pool = &r.headers
@@ -197,7 +199,7 @@ func (r *Registry) load(ctx context.Context, spec agent.Spec, mode agent.Mode) (
 	}
 	w, err := r.store.Create(ctx, h)
 	if err != nil {
-		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
+		return nil, err
 	}
 	return r.newActor(spec, session.NewLog(h, w, 0, 0, state), state), nil
 }
@@ -409,8 +411,5 @@ func (r *Registry) Delete(ctx context.Context, id string) error {
 	if err := r.close(ctx, id, agent.Cause{Kind: sdkproto.AbortDisposed}); err != nil {
 		r.log.Warn("a session that is deleted was not closed well", "session", id, "error", err)
 	}
-	if err := r.store.Delete(ctx, id); err != nil {
-		return fmt.Errorf("delete session %s: %w", id, err)
-	}
-	return nil
+	return r.store.Delete(ctx, id)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
@@ -266,20 +267,21 @@ func TestHeader(t *testing.T) {
 			t.Error(d)
 		}
 		read := sdkproto.ToolSchema{Name: "read", Description: "does read", Parameters: json.RawMessage(`{"type":"object"}`)}
+		frozen := cmpopts.IgnoreUnexported(sdkproto.Header{})
 		want := sdkproto.Header{
 			Config:          sdkproto.RequestConfig{Provider: "fake", Model: "m1", ReasoningEffort: "high", MaxTokens: 100},
 			AdapterDefaults: &sdkproto.AdapterDefaults{ReasoningEffort: true, MaxTokens: true},
 			System:          "one m1 /work/dir read", Tools: []sdkproto.ToolSchema{read},
 		}
 		asked := r.model.asked()
-		if d := cmp.Diff(want, asked[0].Header); d != "" {
+		if d := cmp.Diff(want, asked[0].Header, frozen); d != "" {
 			t.Error(d)
 		}
 		want.Tools = append(want.Tools, sdkproto.ToolSchema{Name: "late", Parameters: json.RawMessage(`{}`)})
-		if d := cmp.Diff(want, asked[1].Header); d != "" {
+		if d := cmp.Diff(want, asked[1].Header, frozen); d != "" {
 			t.Error(d)
 		}
-		if d := cmp.Diff(asked[0].Header, asked[3].Header); d != "" {
+		if d := cmp.Diff(asked[0].Header, asked[3].Header, frozen); d != "" {
 			t.Error(d)
 		}
 		// A second session with an equal header shares it.

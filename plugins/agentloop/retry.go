@@ -3,6 +3,7 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -45,9 +46,25 @@ func (r *retrier) next(err error) (delay time.Duration, again bool) {
 	return delay, true
 }
 
+// final is a failure that ends the turn. Of one that was given up because the
+// provider asks for too long a wait, it tells when to come back (case B57).
+func (r *retrier) final(err error) error {
+	var e *llm.Error
+	if !errors.As(err, &e) || !e.Retryable() || e.RetryAfter <= time.Duration(r.config.MaxDelay) {
+		return err
+	}
+	told := *e
+	told.Message += fmt.Sprintf("; the provider asks to wait %v before the next attempt", e.RetryAfter)
+	return &told
+}
+
 // wait logs a failed attempt and, when there is to be another, waits for it. It
 // returns the failure when there is not, or the cause of a cancellation.
 func (t *turn) wait(r *retrier, ans *answer, failed error) error {
+	delay, again := r.next(failed)
+	if !again {
+		failed = r.final(failed)
+	}
 	failure := llm.Failure(failed)
 	var drafts []session.Draft
 	if ans.finish == "" {
@@ -57,7 +74,6 @@ func (t *turn) wait(r *retrier, ans *answer, failed error) error {
 			Chunk: sdkproto.Chunk{Type: sdkproto.ChunkFinish, Reason: &sdkproto.FinishReason{Kind: sdkproto.FinishError, Failure: &failure}},
 		}})
 	}
-	delay, again := r.next(failed)
 	if again {
 		var provider string
 		t.a.session.View(func() { provider = t.a.state.Header.Header.Config.Provider })

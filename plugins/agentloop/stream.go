@@ -257,6 +257,7 @@ func (t *turn) request(p prepared) (*answer, error) {
 			again = newRetrier(t.a.r.config.Retries)
 		}
 		if err := t.wait(again, ans, err); err != nil {
+			t.refused = refusesContent(err)
 			return nil, err
 		}
 	}

@@ -23,6 +23,8 @@ type turn struct {
 	cancel  context.CancelCauseFunc
 	// failed counts the failed calls since the last good one.
 	failed int
+	// refused says that the provider will not have what the last request said.
+	refused bool
 }
 
 // loop runs turns until the inbox is empty.
@@ -268,6 +270,9 @@ func (t *turn) finish(end sdkproto.TurnEndReason) error {
 					drafts = append(drafts, d)
 				}
 			}
+		}
+		if t.refused && end.Kind == sdkproto.EndError {
+			drafts = append(drafts, t.setAside(a.state.Surface.Tail())...)
 		}
 		if a.state.Brackets.StepOpen {
 			drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepEnd, Data: &sdkproto.StepEnd{Turn: t.number, Step: t.step}})

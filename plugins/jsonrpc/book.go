@@ -30,8 +30,6 @@ type book struct {
 	busy map[string]int
 	// waiting are those that wait for a message to be settled.
 	waiting map[target]map[*waiter]bool
-	// moved is closed when an event has been handed on; nil while nobody waits.
-	moved chan struct{}
 	// swept is how many pages the last sweep has left.
 	swept int
 }
@@ -47,6 +45,8 @@ type page struct {
 	// handed is the seq of the last event, but for chunks, that is in the hands of
 	// the writer; below first if there is none.
 	handed int64
+	// moved is closed when an event has been handed on; nil while nobody waits.
+	moved chan struct{}
 	// announced says that subagent.started has been sent, or need not be.
 	announced bool
 	running   bool
@@ -164,9 +164,9 @@ func (b *book) advance(p *page, seq int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.handed = seq
-	if b.moved != nil {
-		close(b.moved)
-		b.moved = nil
+	if p.moved != nil {
+		close(p.moved)
+		p.moved = nil
 	}
 }
 
@@ -180,10 +180,11 @@ func (b *book) passed(ctx context.Context, id string, seq int64) {
 			b.mu.Unlock()
 			return
 		}
-		if b.moved == nil {
-			b.moved = make(chan struct{})
+		last := pages[len(pages)-1]
+		if last.moved == nil {
+			last.moved = make(chan struct{})
 		}
-		moved := b.moved
+		moved := last.moved
 		b.mu.Unlock()
 		select {
 		case <-moved:

@@ -57,7 +57,7 @@ func classify(line []byte) (*request, kind) {
 	default:
 		return nil, kindNone
 	}
-	r := &request{id: f.ID, params: f.Params, size: len(line)}
+	r := &request{id: wirejson.Escape(f.ID), params: f.Params, size: len(line)}
 	if err := wirejson.Unmarshal(f.Method, &r.method); err != nil {
 		return nil, kindNone
 	}
@@ -108,7 +108,7 @@ func idOf(prefix []byte) []byte {
 		var key string
 		if wirejson.Unmarshal(name, &key) == nil && key == "id" {
 			if (isString(value) || isNumber(value)) && wirejson.Valid(value) {
-				return toUTF8(bytes.Clone(value))
+				return wirejson.Escape(toUTF8(bytes.Clone(value)))
 			}
 			return nil
 		}

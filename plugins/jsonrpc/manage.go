@@ -203,7 +203,7 @@ func (s *Server) events(r *request) {
 				}
 				result = append(result, ',')
 			}
-			result = append(result, e.Raw...)
+			result = append(result, wirejson.Escape(e.Raw)...) // others may have stored it
 			next = e.Event.Seq + 1
 			return nil
 		})

@@ -176,7 +176,7 @@ func TestPromptContentIsVerbatim(t *testing.T) {
 	got := lines[len(lines)-1]
 	for _, want := range []string{
 		`"sessionId":"日本/../x"`,
-		"{\"text\":\"a<b>\u2028\",\"type\":\"text\",\"cache\":{\"n\":1.50}}",
+		`{"text":"a<b>\u2028","type":"text","cache":{"n":1.50}}`,
 		"{\"type\":\"x\",\"y\":\"\ufffd\ufffd\"}",
 		`{"type":"text","text":"  "}`,
 	} {

@@ -92,6 +92,7 @@ func TestFraming(t *testing.T) {
 		{"empty id", `{"id":"","method":"m"}` + "\n", []string{unknown(`""`)}},
 		{"escaped id", `{"id":"\u00e9\ud800\n","method":"m"}` + "\n", []string{unknown(`"\u00e9\ud800\n"`)}},
 		{"id that is not UTF-8", "{\"id\":\"a\xff\xfeb\",\"method\":\"m\"}\n", []string{unknown("\"a\ufffd\ufffdb\"")}},
+		{"id that would end a line (B91)", "{\"id\":\"a\u2028\u0085b\",\"method\":\"m\"}\n", []string{unknown(`"a\u2028\u0085b"`)}},
 		{"two objects on one line", `{"id":1,"method":"m"}{"id":2,"method":"m"}` + "\n", nil},
 		{"two objects and a space", `{"id":1,"method":"m"} {"id":2,"method":"m"}` + "\n", nil},
 		{"pretty-printed", "{\n  \"id\": 1,\n  \"method\": \"m\"\n}\n", nil},
@@ -123,5 +124,8 @@ func TestUnterminatedLastLineIsNotExecuted(t *testing.T) {
 	p.in.Close()
 	if code, rest := p.ended(); code != 0 || len(rest) > 0 {
 		t.Errorf("exit %d, wrote %q", code, rest)
+	}
+	if said := p.logs.String(); !strings.Contains(said, "ended inside a line") {
+		t.Errorf("the log says nothing of it: %q", said)
 	}
 }

@@ -52,6 +52,9 @@ func (t *stream) next() (*request, error) {
 	for {
 		line, tooLong, err := t.lines.Next()
 		if err != nil {
+			if t.lines.Unended() {
+				t.s.log.Warn("standard input ended inside a line; that line was dropped")
+			}
 			return nil, err
 		}
 		if cause := context.Cause(t.s.owner.Context()); cause != nil {

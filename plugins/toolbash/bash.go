@@ -38,11 +38,10 @@ type Bash struct {
 }
 
 // New makes the tool; register puts it where the agents find it.
-func New(p Params) (*Bash, error) {
+func New(p Params) *Bash {
 	b := &Bash{params: p}
 	b.shell = sync.OnceValues(func() (string, error) { return lookShell(p.Config.Shell) })
-	var err error
-	b.tool, err = tool.Typed(tool.Spec{
+	b.tool = tool.Typed(tool.Spec{
 		Name: "bash",
 		Description: fmt.Sprintf("Runs a shell command (bash -c) in the session's directory and returns what it wrote to standard output and standard error. "+
 			"Every call starts afresh: directory changes and variables do not last; use workdir. "+
@@ -54,7 +53,7 @@ func New(p Params) (*Bash, error) {
 			milliseconds(p.Config.TimeoutMs), milliseconds(p.Config.MaxTimeoutMs), p.Config.MaxOutput),
 		Destructive: true,
 	}, b.call)
-	return b, err
+	return b
 }
 
 func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -57,9 +57,7 @@ func newWorld(t testing.TB, change ...func(*Params)) *world {
 	for _, f := range change {
 		f(&p)
 	}
-	if w.bash, err = New(p); err != nil {
-		t.Fatal(err)
-	}
+	w.bash = New(p)
 	if err := w.bash.register(); err != nil {
 		t.Fatal(err)
 	}

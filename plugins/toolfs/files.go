@@ -25,12 +25,11 @@ type Files struct {
 }
 
 // New makes the tools; register puts them where the agents find them.
-func New(p Params) (*Files, error) { return newFiles(p.Config, p.Self.Owner, p.Tools) }
+func New(p Params) *Files { return newFiles(p.Config, p.Self.Owner, p.Tools) }
 
-func newFiles(c Config, o *kernel.Owner, r *tool.Registry) (*Files, error) {
+func newFiles(c Config, o *kernel.Owner, r *tool.Registry) *Files {
 	f := &Files{config: c, owner: o, tools: r, locks: locks{held: map[string]*lock{}}}
-	var errs [3]error
-	f.read, errs[0] = tool.Typed(tool.Spec{
+	f.read = tool.Typed(tool.Spec{
 		Name: "read",
 		Description: fmt.Sprintf("Reads a text file. Each line comes with its number and a colon in front, which are not part of the file. "+
 			"Gives up to %d lines unless limit says otherwise; use offset to read on in a long file. "+
@@ -38,19 +37,19 @@ func newFiles(c Config, o *kernel.Owner, r *tool.Registry) (*Files, error) {
 		ReadOnly: true,
 		Parallel: true,
 	}, f.callRead)
-	f.write, errs[1] = tool.Typed(tool.Spec{
+	f.write = tool.Typed(tool.Spec{
 		Name: "write",
 		Description: "Writes a whole text file: creates it, with the folders above it, or replaces all that it holds. " +
 			"To change parts of a file use edit.",
 		Destructive: true,
 	}, f.callWrite)
-	f.edit, errs[2] = tool.Typed(tool.Spec{
+	f.edit = tool.Typed(tool.Spec{
 		Name: "edit",
 		Description: "Replaces text in a file. old_string must be in the file exactly as given, white space included and without the line numbers that read shows, " +
 			"and only once, unless replace_all is set: add lines around it until it is unique. Line ends need not agree; those of the file are kept.",
 		Destructive: true,
 	}, f.callEdit)
-	return f, errors.Join(errs[:]...)
+	return f
 }
 
 func (f *Files) register() error {

@@ -33,10 +33,7 @@ func setUp(t testing.TB, c Config) *fixture {
 		}
 	})
 	registry := tool.NewRegistry()
-	f, err := newFiles(c, owner, registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFiles(c, owner, registry)
 	if err := f.register(); err != nil {
 		t.Fatal(err)
 	}

@@ -33,10 +33,7 @@ func setUp(t testing.TB, c Config) *fixture {
 		}
 	})
 	registry := tool.NewRegistry()
-	s, err := newSearch(c, owner, registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSearch(c, owner, registry)
 	if err := s.register(); err != nil {
 		t.Fatal(err)
 	}

@@ -26,12 +26,11 @@ type Search struct {
 }
 
 // New makes the tools; register puts them where the agents find them.
-func New(p Params) (*Search, error) { return newSearch(p.Config, p.Self.Owner, p.Tools) }
+func New(p Params) *Search { return newSearch(p.Config, p.Self.Owner, p.Tools) }
 
-func newSearch(c Config, o *kernel.Owner, r *tool.Registry) (*Search, error) {
+func newSearch(c Config, o *kernel.Owner, r *tool.Registry) *Search {
 	s := &Search{config: c, owner: o, tools: r}
-	var errs [2]error
-	s.glob, errs[0] = tool.Typed(tool.Spec{
+	s.glob = tool.Typed(tool.Spec{
 		Name: "glob",
 		Description: "Finds files by name. * and ? stand for any characters of a name, ** for any number of folders, {a,b} for a or b: **/*.go, src/**/*.{ts,tsx}. " +
 			"A pattern without ** looks only in the folders it names. " +
@@ -39,14 +38,14 @@ func newSearch(c Config, o *kernel.Owner, r *tool.Registry) (*Search, error) {
 		ReadOnly: true,
 		Parallel: true,
 	}, s.callGlob)
-	s.grep, errs[1] = tool.Typed(tool.Spec{
+	s.grep = tool.Typed(tool.Spec{
 		Name: "grep",
 		Description: "Finds the lines of files that match a regular expression (RE2 syntax: no look-around, no back-references; (?i) in front ignores case). " +
 			fmt.Sprintf("Gives the lines with their numbers for each file, %d lines at most. ", c.MaxMatches) + leftOut,
 		ReadOnly: true,
 		Parallel: true,
 	}, s.callGrep)
-	return s, errors.Join(errs[:]...)
+	return s
 }
 
 const leftOut = "What .gitignore names is left out, and so are files and folders whose name begins with a dot, unless the pattern names them so."

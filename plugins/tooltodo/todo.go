@@ -38,16 +38,15 @@ type Todo struct {
 }
 
 // New makes the tool; register puts it where the agents find it.
-func New(p Params) (*Todo, error) {
+func New(p Params) *Todo {
 	t := &Todo{config: p.Config, owner: p.Self.Owner, tools: p.Tools}
-	var err error
-	t.write, err = tool.Typed(tool.Spec{
+	t.write = tool.Typed(tool.Spec{
 		Name: "todo_write",
 		Description: "Writes down the steps of a task, and how far each one is. Use it for work of three steps or more. " +
 			"Each call replaces the whole list. Mark a step in_progress before you begin it and completed as soon as it is done.",
 		ReadOnly: true, // the list lives in the session's log and nowhere else
 	}, t.call)
-	return t, err
+	return t
 }
 
 func (t *Todo) register() error { return t.tools.Register(t.owner, t.write) }

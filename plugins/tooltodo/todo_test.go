@@ -26,10 +26,7 @@ func start(t *testing.T, c Config) *tool.Registry {
 		}
 	})
 	tools := tool.NewRegistry()
-	todo, err := New(Params{Self: kernel.Instance{Owner: owner}, Config: c, Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
+	todo := New(Params{Self: kernel.Instance{Owner: owner}, Config: c, Tools: tools})
 	if err := todo.register(); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ type Options struct {
 	// nothing more. The last 64 KiB are kept for errors in any case.
 	Stderr io.Writer
 	// Initialize is the handshake. Without a CWD it names the working directory
-	// of the process.
+	// of the process. It asks for extensions (spec jsonrpc 13.3) only if its
+	// InitializeExtensions say so, or Limits.Silence is set.
 	Initialize sdkproto.InitializeParams
 	Limits     Limits
 }
@@ -50,6 +51,13 @@ type Limits struct {
 	// 1 s by default; Exit how long for the process to end after that, 6 s;
 	// Terminate after SIGTERM, 3 s; Kill after SIGKILL, 3 s (spec jsonrpc 12.1).
 	Shutdown, Exit, Terminate, Kill time.Duration
+	// Silence is how long the server may send nothing at all, 2 s at least. After
+	// that, or a quarter of it later, everybody who waits fails with ErrSilent; 0,
+	// the default, waits for ever. It asks the server for heartbeats, so that a
+	// turn that takes its time is not mistaken for silence; a server that does not
+	// offer runtime.heartbeat fails the handshake with ErrNotOffered. A boot that
+	// takes its time does no harm: it counts from the handshake to Close.
+	Silence time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -85,14 +93,25 @@ const (
 type Client struct {
 	// Server is how the server named itself. It is for reading only.
 	Server sdkproto.ServerInfo
+	// Offer is what the server said of its extensions; nil when it did not,
+	// because it has none or Initialize did not set ProtocolVersion. It is for
+	// reading only.
+	Offer *sdkproto.InitializeAdditions
 
 	limits Limits
-	proc   *process // nil when attached
-	out    io.Reader
-	in     io.WriteCloser
-	w      *ndjson.Writer
+	// asked is what the handshake asked for.
+	asked sdkproto.ClientCapabilities
+	proc  *process // nil when attached
+	out   io.Reader
+	in    io.WriteCloser
+	w     *ndjson.Writer
 
 	skipped atomic.Int64
+	// reads counts what came from the server, in no particular unit.
+	reads atomic.Uint64
+	// ending is closed when Close begins; guarded when the watch over the silence
+	// of the server has ended, nil without one.
+	ending, guarded chan struct{}
 	// down is closed when nothing comes from the server any more; err is set
 	// before. The reading goroutine has nothing left to do then.
 	down chan struct{}
@@ -182,6 +201,7 @@ func connect(r io.Reader, w io.WriteCloser, p *process, limits Limits) *Client {
 		out:       r,
 		in:        w,
 		w:         ndjson.NewWriter(w, queuedFrames),
+		ending:    make(chan struct{}),
 		down:      make(chan struct{}),
 		closed:    make(chan struct{}),
 		pending:   map[string]chan answer{},
@@ -193,14 +213,34 @@ func connect(r io.Reader, w io.WriteCloser, p *process, limits Limits) *Client {
 }
 
 func (c *Client) initialize(ctx context.Context, init sdkproto.InitializeParams) error {
-	var result sdkproto.InitializeResult
-	if err := c.Call(ctx, sdkproto.MethodInitialize, init, &result); err != nil {
+	if err := c.limits.ask(&init.InitializeExtensions); err != nil {
 		return err
+	}
+	if init.Capabilities != nil {
+		c.asked = *init.Capabilities
+	}
+	var raw json.RawMessage
+	if err := c.Call(ctx, sdkproto.MethodInitialize, init, &raw); err != nil {
+		return err
+	}
+	var result sdkproto.InitializeResult
+	if err := wirejson.Unmarshal(raw, &result); err != nil {
+		return fmt.Errorf("%s: %w: the result does not fit: %w", sdkproto.MethodInitialize, ErrProtocol, err)
 	}
 	if result.ServerInfo.Name == "" || result.ServerInfo.Version == "" {
 		return fmt.Errorf("%s: %w: the answer has no serverInfo with name and version", sdkproto.MethodInitialize, ErrProtocol)
 	}
 	c.Server = result.ServerInfo
+	if init.ProtocolVersion > 0 {
+		c.Offer = readOffer(raw)
+	}
+	if c.limits.Silence > 0 {
+		if !c.Offers(sdkproto.NotifyHeartbeat) {
+			return fmt.Errorf("watch for silence: %w", c.notOffered(sdkproto.NotifyHeartbeat))
+		}
+		c.guarded = make(chan struct{})
+		go c.guard()
+	}
 	return nil
 }
 
@@ -249,16 +289,19 @@ func (c *Client) Skipped() int64 { return c.skipped.Load() }
 //
 // An error that the server answered with is an *sdkproto.RPCError. When ctx
 // ends before the answer the error wraps that of ctx; what the server does is
-// unknown then, and its answer is ignored. ErrClosed, ErrLost and ErrProtocol
-// are wrapped as their documentation says.
+// unknown then, and its answer is ignored. ErrClosed, ErrLost, ErrSilent and
+// ErrProtocol are wrapped as their documentation says.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
-	c.mu.Lock()
-	closing := c.closing
-	c.mu.Unlock()
-	if closing {
+	if c.isClosing() {
 		return fmt.Errorf("%s: %w", method, ErrClosed)
 	}
 	return c.call(ctx, method, params, result)
+}
+
+func (c *Client) isClosing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing
 }
 
 func (c *Client) call(ctx context.Context, method string, params, result any) error {
@@ -358,11 +401,16 @@ func (c *Client) forget(id string) {
 
 // Notifications is everything the server sends from the call on, of all
 // sessions and of none. The sequence is for one range at a time, and ends with
-// an error: that of ctx, ErrClosed, ErrLost, or ErrMissed when more than
-// Limits.Queue stayed unread. The end of ctx is what ends the listening, also
-// when nobody ranges.
+// an error: that of ctx, ErrClosed, ErrLost, ErrSilent, or ErrMissed when more
+// than Limits.Queue stayed unread. The end of ctx is what ends the listening,
+// also when nobody ranges.
 func (c *Client) Notifications(ctx context.Context) iter.Seq2[Notification, error] {
-	t := &tap{queue: newQueue(c.limits.Queue)}
+	return c.listen(ctx, func(*Notification) bool { return true })
+}
+
+// listen is Notifications of some.
+func (c *Client) listen(ctx context.Context, wanted func(*Notification) bool) iter.Seq2[Notification, error] {
+	t := &tap{queue: newQueue(c.limits.Queue), wanted: wanted}
 	events := t.queue.all()
 	if err := c.join(t); err != nil {
 		t.queue.end(fmt.Errorf("notifications: %w", err))
@@ -385,12 +433,15 @@ func (c *Client) Notifications(ctx context.Context) iter.Seq2[Notification, erro
 	}
 }
 
-// tap listens to everything.
-type tap struct{ queue *queue }
+// tap listens to what is wanted, of all sessions.
+type tap struct {
+	queue  *queue
+	wanted func(*Notification) bool
+}
 
-func (t *tap) wants(*Notification, lineage) bool { return true }
-func (t *tap) offer(i item)                      { t.queue.put(i) }
-func (t *tap) fail(err error)                    { t.queue.end(fmt.Errorf("notifications: %w", err)) }
+func (t *tap) wants(n *Notification, _ lineage) bool { return t.wanted(n) }
+func (t *tap) offer(i item)                          { t.queue.put(i) }
+func (t *tap) fail(err error)                        { t.queue.end(fmt.Errorf("notifications: %w", err)) }
 
 func (c *Client) join(l listener) error {
 	c.mu.Lock()
@@ -428,6 +479,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.closing = true
 	c.mu.Unlock()
 	if first {
+		close(c.ending)
 		if err := c.close(ctx); err != nil {
 			c.closeErr = fmt.Errorf("close client: %w", err)
 		}
@@ -447,6 +499,9 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 func (c *Client) close(ctx context.Context) error {
+	if c.guarded != nil {
+		<-c.guarded
+	}
 	asking, cancel := context.WithTimeout(ctx, c.limits.Shutdown)
 	defer cancel()
 	err := c.call(asking, sdkproto.MethodShutdown, nil, nil)

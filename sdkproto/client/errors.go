@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"strings"
+
+	"dsh/sdkproto"
 )
 
 var (
@@ -15,10 +17,29 @@ var (
 	// ErrMissed is wrapped by the error with which a sequence of notifications
 	// ends that is not complete.
 	ErrMissed = errors.New("notifications were dropped")
+	// ErrSilent is wrapped by the error of everybody who waited while nothing at
+	// all came from the server for longer than Limits.Silence. The connection
+	// stands: whoever asks later waits anew.
+	ErrSilent = errors.New("server is silent")
+	// ErrNotOffered is wrapped by the error for an extension that the server does
+	// not have (spec jsonrpc 13.3).
+	ErrNotOffered = errors.New("server does not offer it")
 	// ErrProtocol is wrapped by the error for a frame that does not have the
 	// shape that the wire prescribes for it.
 	ErrProtocol = errors.New("server broke the protocol")
 )
+
+// Details is what the server said of an error beyond its text: a code, whether
+// the same request may succeed later, the parameter that is wrong. ok is false
+// for an error that is not the server's, and for one that came without, as all
+// do unless Initialize sets ProtocolVersion.
+func Details(err error) (d sdkproto.ErrorData, ok bool) {
+	var e *sdkproto.RPCError
+	if errors.As(err, &e) {
+		d = e.Details()
+	}
+	return d, d.Code != ""
+}
 
 const (
 	// shownBytes and shownLines bound the part of stderr inside an error text.

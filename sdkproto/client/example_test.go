@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -52,4 +53,49 @@ func Example() {
 	// Output:
 	// h|i|
 	// hi completed
+}
+
+// Ask for more than the plain protocol: run until the subagents are done, too,
+// and fail rather than wait for a server that has fallen silent.
+func Example_extensions() {
+	ctx := context.Background()
+	c, err := client.Start(ctx, client.Options{
+		Command: os.Args[0],
+		Env:     append(os.Environ(), serverVariable+"=extended"),
+		Initialize: sdkproto.InitializeParams{
+			Provider: "scripted",
+			Model:    "demo",
+			InitializeExtensions: sdkproto.InitializeExtensions{
+				ProtocolVersion: sdkproto.ProtocolVersion,
+				Capabilities: &sdkproto.ClientCapabilities{
+					Notifications: []string{sdkproto.NotifyTreeStatus, sdkproto.NotifyPromptFinished},
+				},
+			},
+		},
+		Limits: client.Limits{Silence: 30 * time.Second},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close(ctx)
+
+	session := c.Session("S")
+	run, err := session.RunWith(ctx, client.RunOptions{Tree: true}, sdkproto.Text("delegate this"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := run.Result(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the message:", result.Prompt.FinalText)
+	fmt.Println("the tree:", result.FinalText)
+
+	if _, err := session.Cancel(ctx, ""); errors.Is(err, client.ErrNotOffered) {
+		fmt.Println("this server cancels nothing")
+	}
+	// Output:
+	// the message: begun
+	// the tree: done
+	// this server cancels nothing
 }

@@ -29,6 +29,17 @@ type Notification struct {
 	Started *sdkproto.SubagentStarted
 	// Finished is the payload of a subagent.finished.
 	Finished *sdkproto.SubagentFinished
+
+	// These come only to those who asked for them in Initialize.
+
+	// Prompt is the payload of a session.prompt.finished.
+	Prompt *sdkproto.PromptFinished
+	// Usage is the payload of a session.usage.
+	Usage *sdkproto.UsageReport
+	// Tree is the payload of a session.tree-status.
+	Tree *sdkproto.TreeStatus
+	// Clock is the payload of a runtime.heartbeat.
+	Clock *sdkproto.Clock
 }
 
 // newNotification reads what it can of the payload.
@@ -60,6 +71,30 @@ func newNotification(method string, params json.RawMessage) Notification {
 		var p sdkproto.SubagentFinished
 		if wirejson.Unmarshal(params, &p) == nil {
 			n.Finished = &p
+			return n
+		}
+	case sdkproto.NotifyPromptFinished:
+		var p sdkproto.PromptFinished
+		if wirejson.Unmarshal(params, &p) == nil && p.MessageID != "" {
+			n.SessionID, n.Prompt = p.SessionID, &p
+			return n
+		}
+	case sdkproto.NotifyUsage:
+		var p sdkproto.UsageReport
+		if wirejson.Unmarshal(params, &p) == nil {
+			n.SessionID, n.Usage = p.SessionID, &p
+			return n
+		}
+	case sdkproto.NotifyTreeStatus:
+		var p sdkproto.TreeStatus
+		if wirejson.Unmarshal(params, &p) == nil {
+			n.SessionID, n.Tree = p.SessionID, &p
+			return n
+		}
+	case sdkproto.NotifyHeartbeat:
+		var p sdkproto.Clock
+		if wirejson.Unmarshal(params, &p) == nil {
+			n.Clock = &p
 			return n
 		}
 	}

@@ -63,6 +63,15 @@ func serveProcess(role string) (code int) {
 	switch role {
 	case "plain":
 		p.serve(handle)
+	case "extended":
+		r, _ := p.next()
+		p.answer(r, offered(sdkproto.NotifyHeartbeat, sdkproto.NotifyPromptFinished, sdkproto.NotifyTreeStatus))
+		p.serve(func(r request) bool {
+			p.send(receipt("S", "M"), status("S", "running"), started("S", "S1"), answered("S", "begun"), turnEnd("S", completed), promptFinished("S", "M", "begun"),
+				status("S", "idle"), answered("S1", "found"), status("S", "running"), answered("S", "done"), turnEnd("S", completed), status("S", "idle"), treeStatus("S", "idle"))
+			p.answer(r, `{"messageId":"M"}`)
+			return true
+		})
 	case "echo init": // refuses initialize, telling what it was
 		r, _ := p.next()
 		fmt.Fprintln(os.Stderr, "about to refuse")

@@ -55,7 +55,7 @@ func (c *Client) read() {
 }
 
 func (c *Client) readFrames() error {
-	r := ndjson.NewReader(c.out, c.limits.Line)
+	r := ndjson.NewReader(counted{c.out, &c.reads}, c.limits.Line)
 	// A refusal to the server is sent only if there is room for it.
 	atOnce, cancel := context.WithCancel(context.Background())
 	cancel()

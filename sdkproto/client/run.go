@@ -16,7 +16,9 @@ import (
 type Run struct {
 	client  *Client
 	session string
-	queue   *queue
+	// tree: the run lasts until the whole tree is idle.
+	tree  bool
+	queue *queue
 	// done is closed when the outcome stands; result and err are set before.
 	done chan struct{}
 
@@ -30,6 +32,7 @@ type Run struct {
 	// broken is why held is not complete, or nothing comes after it.
 	broken error
 	owned  bool // the receipt was seen
+	rested bool // the session was idle since
 	over   bool
 	// malformed is the first event that the outcome needs and that cannot be
 	// read.
@@ -55,12 +58,17 @@ type Result struct {
 	// Usage is the sum over the model requests of the session, TreeUsage that
 	// with its subagents.
 	Usage, TreeUsage sdkproto.Usage
+	// Prompt is what became of this one message, which other messages of the same
+	// interval do not touch. It is nil unless Initialize asks for
+	// session.prompt.finished.
+	Prompt *sdkproto.PromptFinished
 }
 
-func newRun(s *Session) *Run {
+func newRun(s *Session, tree bool) *Run {
 	return &Run{
 		client:  s.client,
 		session: s.id,
+		tree:    tree,
 		queue:   newQueue(s.client.limits.Queue),
 		done:    make(chan struct{}),
 	}
@@ -70,11 +78,12 @@ func newRun(s *Session) *Run {
 func (r *Run) MessageID() string { return r.result.MessageID }
 
 // Events is what the server sends about the session and the subagents under it,
-// as it comes, from the receipt of the message to the idle of the session, both
-// included. Without an error the sequence ends there. With one it ends early:
+// as it comes, from the receipt of the message to the idle of the session, or
+// that of the tree if RunOptions.Tree is set, both included. Without an error the sequence ends there. With one it ends early:
 // the error is the one of Result, after everything that came before it (the end
 // of ctx alone cuts that off), or wraps ErrMissed when more than Limits.Queue
-// stayed unread, or Result was called before Events.
+// stayed unread, or Result was called before Events. Session.Events gives
+// afterwards what was missed of the session.
 //
 // Breaking off loses nothing: a later range goes on where the last one stopped.
 // The sequence is for one range at a time.
@@ -86,7 +95,7 @@ func (r *Run) Events() iter.Seq2[Notification, error] { return r.queue.all() }
 //
 // The end of ctx ends this call only. Any other error means that the outcome is
 // not known and is final: it wraps ErrLost (often an *ExitError), ErrClosed,
-// the error of the ctx that Run was given, ErrMissed when more than
+// ErrSilent, the error of the ctx that Run was given, ErrMissed when more than
 // Limits.Queue came before the answer to the prompt, or ErrProtocol for an
 // answer or an end of turn that cannot be read. The Result then holds what was
 // found until then.
@@ -217,7 +226,15 @@ func (r *Run) take(i item) {
 	switch {
 	case n.Event != nil:
 		r.fold(n.Event, own)
+	case own && n.Prompt != nil && n.Prompt.MessageID == r.result.MessageID:
+		r.result.Prompt = n.Prompt
 	case own && n.Method == sdkproto.NotifySessionStatus && n.Status == sdkproto.StatusIdle:
+		r.rested = true
+		if !r.tree {
+			r.finish(r.malformed)
+		}
+	case own && r.tree && r.rested && n.Tree != nil && n.Tree.Status == sdkproto.StatusIdle:
+		// One before the session itself was idle is that of older work.
 		r.finish(r.malformed)
 	}
 }

@@ -34,15 +34,49 @@ func (s *Session) ID() string { return s.id }
 // does not wait for the turn. Errors are those of Client.Call; an image that
 // was refused, for example, is an *sdkproto.RPCError and nothing is queued.
 func (s *Session) Prompt(ctx context.Context, blocks ...sdkproto.Block) (messageID string, err error) {
+	return s.PromptWith(ctx, sdkproto.PromptExtensions{}, blocks...)
+}
+
+// PromptWith is Prompt with a route for the session it creates, or with a key
+// that makes it safe to send the same prompt again when its answer was lost. A
+// server without these extensions ignores them.
+func (s *Session) PromptWith(ctx context.Context, x sdkproto.PromptExtensions, blocks ...sdkproto.Block) (messageID string, err error) {
+	params := sdkproto.PromptParams{SessionID: s.id, ContentBlocks: blocks, PromptExtensions: x}
+	return queued(sdkproto.MethodSessionPrompt, params, func(method string, params, result any) error {
+		return s.client.Call(ctx, method, params, result)
+	})
+}
+
+// Steer puts a user message into the next step of the turn that runs, or queues
+// it if none does, and returns its id. It makes no session.
+func (s *Session) Steer(ctx context.Context, blocks ...sdkproto.Block) (messageID string, err error) {
+	params := sdkproto.SteerParams{SessionID: s.id, ContentBlocks: blocks}
+	return queued(sdkproto.MethodSessionSteer, params, func(method string, params, result any) error {
+		return s.client.ask(ctx, method, params, result)
+	})
+}
+
+// queued sends a message and checks the answer.
+func queued(method string, params any, send func(method string, params, result any) error) (messageID string, err error) {
 	var result sdkproto.PromptResult
-	params := sdkproto.PromptParams{SessionID: s.id, ContentBlocks: blocks}
-	if err := s.client.Call(ctx, sdkproto.MethodSessionPrompt, params, &result); err != nil {
+	if err := send(method, params, &result); err != nil {
 		return "", err
 	}
 	if result.MessageID == "" {
-		return "", fmt.Errorf("%s: %w: the answer has no messageId", sdkproto.MethodSessionPrompt, ErrProtocol)
+		return "", fmt.Errorf("%s: %w: the answer has no messageId", method, ErrProtocol)
 	}
 	return result.MessageID, nil
+}
+
+// RunOptions are what a run may do beyond the plain protocol.
+type RunOptions struct {
+	// Route is that of the session if the run creates it.
+	Route *sdkproto.RouteOptions
+	// Tree makes the run last until the session, which has to be the root of its
+	// tree, and all local sessions below it are idle: a subagent may go on when
+	// the session that started it is done. Initialize has to ask for
+	// session.tree-status, with a ProtocolVersion.
+	Tree bool
 }
 
 // Run sends a prompt and follows what it sets off: the interval from the
@@ -58,12 +92,23 @@ func (s *Session) Prompt(ctx context.Context, blocks ...sdkproto.Block) (message
 // same time on one session both end when all is done, and both report the last
 // answer.
 func (s *Session) Run(ctx context.Context, blocks ...sdkproto.Block) (*Run, error) {
-	r := newRun(s)
+	return s.RunWith(ctx, RunOptions{}, blocks...)
+}
+
+// RunWith is Run with options. There is no idempotency key among them, because
+// a repeated prompt has no receipt to begin with; see PromptWith and Wait.
+func (s *Session) RunWith(ctx context.Context, o RunOptions, blocks ...sdkproto.Block) (*Run, error) {
+	if o.Tree {
+		if err := s.client.gets(sdkproto.NotifyTreeStatus); err != nil {
+			return nil, fmt.Errorf("run in session %s until its tree is idle: %w", s.id, err)
+		}
+	}
+	r := newRun(s, o.Tree)
 	if err := s.client.join(r); err != nil {
 		return nil, fmt.Errorf("run in session %s: %w", s.id, err)
 	}
 	r.stopWith(ctx)
-	id, err := s.Prompt(ctx, blocks...)
+	id, err := s.PromptWith(ctx, sdkproto.PromptExtensions{Options: o.Route}, blocks...)
 	if err != nil {
 		err = fmt.Errorf("run in session %s: %w", s.id, err)
 		r.abandon(err)

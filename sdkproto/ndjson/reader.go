@@ -32,6 +32,8 @@ type Reader struct {
 	// err is what src returned last; it is reported after the whole lines
 	// before it.
 	err error
+	// unended is set when the end came inside a line.
+	unended bool
 }
 
 // NewReader returns a Reader of lines of at most max bytes, the line end not
@@ -115,6 +117,7 @@ func (r *Reader) discard() (line []byte, tooLong bool, err error) {
 	for {
 		r.pos, r.end = 0, 0
 		if err := r.fill(); err != nil {
+			r.unended = true
 			return nil, false, err
 		}
 		if i := bytes.IndexByte(r.buf[:r.end], '\n'); i >= 0 {
@@ -160,8 +163,7 @@ func (r *Reader) room() {
 func (r *Reader) fill() error {
 	for range emptyReads {
 		if r.err != nil {
-			r.buf, r.pos, r.end = nil, 0, 0
-			return r.err
+			return r.finish()
 		}
 		n, err := r.src.Read(r.buf[r.end:])
 		r.end += n
@@ -176,6 +178,15 @@ func (r *Reader) fill() error {
 	if r.err == nil {
 		r.err = fmt.Errorf("ndjson: read line: %w", io.ErrNoProgress)
 	}
+	return r.finish()
+}
+
+func (r *Reader) finish() error {
+	r.unended = r.unended || len(trim(r.buf[r.pos:r.end])) > 0
 	r.buf, r.pos, r.end = nil, 0, 0
 	return r.err
 }
+
+// Unended reports, once Next has returned an error, that a last line without an
+// end was dropped.
+func (r *Reader) Unended() bool { return r.unended }

@@ -54,6 +54,7 @@ func TestReader(t *testing.T) {
 		{"line separators of other tongues are no line ends", "a\u2028b\u0085c\n", 20, []got{{"a\u2028b\u0085c", false}}},
 		{"unterminated tail", "a\nb", 10, []got{{"a", false}}},
 		{"unterminated only line", "{}", 10, nil},
+		{"white space at the end", "a\n \r", 10, []got{{"a", false}}},
 		{"unterminated tail with carriage return", "a\nb\r", 10, []got{{"a", false}}},
 		{"exactly the bound", "0123456789\nx\n", 10, []got{{"0123456789", false}, {"x", false}}},
 		{"exactly the bound with crlf", "0123456789\r\nx\n", 10, []got{{"0123456789", false}, {"x", false}}},
@@ -78,12 +79,16 @@ func TestReader(t *testing.T) {
 				"halves":          iotest.HalfReader(strings.NewReader(c.input)),
 				"end with a byte": iotest.DataErrReader(strings.NewReader(c.input)),
 			} {
-				all, err := readAll(ndjson.NewReader(src, c.max))
+				r := ndjson.NewReader(src, c.max)
+				all, err := readAll(r)
 				if err != io.EOF {
 					t.Errorf("%s: ended with %v, want io.EOF itself", name, err)
 				}
 				if d := cmp.Diff(c.want, all); d != "" {
 					t.Errorf("%s: (-want +got)\n%s", name, d)
+				}
+				if want := strings.Contains(c.name, "unterminated"); r.Unended() != want {
+					t.Errorf("%s: unended is %v, want %v", name, r.Unended(), want)
 				}
 			}
 		})

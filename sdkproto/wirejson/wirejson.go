@@ -3,7 +3,8 @@
 //
 // It differs from encoding/json where that package guesses: member names match
 // case-sensitively, nil slices and maps are written as [] and {}, and nothing
-// is escaped for HTML. Decoding is lenient about the two things real peers get
+// is escaped for HTML; what some readers take for the end of a line is escaped
+// (see Escape). Decoding is lenient about the two things real peers get
 // wrong and nobody can repair: a duplicate member (the last one wins) and text
 // that is not UTF-8 (each bad sequence becomes U+FFFD; spec jsonrpc 1.1, 1.2).
 //
@@ -12,6 +13,7 @@
 package wirejson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -58,7 +60,8 @@ func UnmarshalStrict(data []byte, v any) error {
 
 // Marshal encodes v on one line, with map keys sorted.
 func Marshal(v any) ([]byte, error) {
-	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	return Escape(b), err
 }
 
 // Append appends the encoding of v to dst.
@@ -76,19 +79,52 @@ func Valid(data []byte) bool {
 	return jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// Compact returns data without white space between tokens.
+// Compact returns data without white space between tokens, and escaped as by
+// Escape.
 func Compact(data []byte) ([]byte, error) {
 	v := jsontext.Value(append([]byte(nil), data...))
 	if err := v.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)); err != nil {
 		return nil, located(err)
 	}
-	return v, nil
+	return Escape(v), nil
+}
+
+// Escape escapes U+0085, U+2028, U+2029 and U+FEFF in a JSON text. They may
+// stand raw in strings, but many readers end a line at the first three, and some
+// drop the last (case B91). A text without them is returned as it is.
+func Escape(data []byte) []byte {
+	clean := true
+	for _, c := range []string{"\u0085", "\u2028", "\u2029", "\ufeff"} {
+		clean = clean && !bytes.Contains(data, []byte(c))
+	}
+	if clean {
+		return data
+	}
+	out := make([]byte, 0, len(data)+len(data)/16+16)
+	start := 0
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if unsafeInLine(r) {
+			out = appendEscape(append(out, data[start:i]...), r)
+			start = i + size
+		}
+		i += size
+	}
+	return append(out, data[start:]...)
+}
+
+func unsafeInLine(r rune) bool {
+	return r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&0xf], hexDigits[r>>8&0xf], hexDigits[r>>4&0xf], hexDigits[r&0xf])
 }
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become
-// U+FFFD.
+// AppendString appends s as a JSON string, escaped as by Escape. Bytes that are
+// not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -110,17 +146,20 @@ func AppendString(dst []byte, s string) []byte {
 			case '\t':
 				dst = append(dst, '\\', 't')
 			default:
-				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+				dst = appendEscape(dst, rune(c))
 			}
 			i++
 			start = i
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
-			start = i + 1
+		switch {
+		case r == utf8.RuneError && size == 1:
+			dst = append(append(dst, s[start:i]...), "\ufffd"...)
+			start = i + size
+		case unsafeInLine(r):
+			dst = appendEscape(append(dst, s[start:i]...), r)
+			start = i + size
 		}
 		i += size
 	}

@@ -1,8 +1,10 @@
 package wirejson_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"dsh/sdkproto/wirejson"
@@ -61,8 +63,51 @@ func TestMarshal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "{\"a\":\"<&>\u2028\",\"b\":[]}"; string(got) != want {
+	if want := `{"a":"<&>\u2028","b":[]}`; string(got) != want {
 		t.Fatalf("got %s, want %s", got, want)
+	}
+}
+
+// TestB91OneLine: no text makes a JSON text that a reader of lines can take for
+// two, and its value stays what it was (case B91).
+func TestB91OneLine(t *testing.T) {
+	for name, text := range map[string]string{
+		"none":             "plain, \u00e9\u20ac\uffff\U0001f680 \u2027\u202a\u0084\u0086\ufefe",
+		"each":             "a\u2028b\u2029c\u0085d\ufeffe\u000bf\u000cg\rh\ni\x1cj\x1dk\x1el",
+		"only":             "\u2028",
+		"at the ends":      "\u0085\u2029x\ufeff\u0085",
+		"behind quotes":    "\u201c\u2028\u201d",
+		"no UTF-8 between": "\xe2\u2028\xc2\u0085\xe2\x80",
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := string([]rune(text)) // what is not UTF-8 becomes U+FFFD
+			raw, err := json.Marshal(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range "\u2028\u2029\u0085\ufeff" {
+				raw = bytes.ReplaceAll(raw, fmt.Appendf(nil, `\u%04x`, r), []byte(string(r)))
+			}
+			marshalled, err := wirejson.Marshal(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compacted, err := wirejson.Compact(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for how, got := range map[string][]byte{
+				"Marshal": marshalled, "Compact": compacted, "Escape": wirejson.Escape(raw), "AppendString": wirejson.AppendString(nil, text),
+			} {
+				if i := bytes.IndexFunc(got, func(r rune) bool { return r < ' ' || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff }); i >= 0 {
+					t.Errorf("%s leaves %q", how, got[i:])
+				}
+				var back string
+				if err := json.Unmarshal(got, &back); err != nil || back != want {
+					t.Errorf("%s: got %q (%v), want %q", how, back, err, want)
+				}
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
@@ -81,6 +82,8 @@ type Part struct {
 
 // Received is one request as the server saw it.
 type Received struct {
+	// At is when its body had come.
+	At     time.Time
 	Path   string
 	Header http.Header
 	Body   []byte
@@ -100,6 +103,7 @@ type Server struct {
 	mu       sync.Mutex
 	replies  []Reply
 	received []Received
+	refuse   []string
 	gone     int
 	// connections counts those opened.
 	connections int
@@ -133,6 +137,14 @@ func (s *Server) Script(replies ...Reply) {
 	s.replies = replies
 }
 
+// Refuse makes the server refuse every request from now on that says text, as
+// providers do by their policies.
+func (s *Server) Refuse(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = append(s.refuse, text)
+}
+
 // Received gives the requests so far.
 func (s *Server) Received() []Received {
 	s.mu.Lock()
@@ -160,23 +172,28 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
+	refused := ""
+	for _, text := range s.refuse {
+		if bytes.Contains(body, []byte(text)) {
+			refused = "the request says what is not allowed"
+		}
+	}
 	var reply Reply
-	if len(s.replies) > 0 {
+	if len(s.replies) > 0 && refused == "" {
 		reply = s.replies[0]
 		if len(s.replies) > 1 {
 			s.replies = s.replies[1:]
 		}
 	}
-	refused := ""
 	status := http.StatusBadRequest
-	if !reply.Lenient {
+	if !reply.Lenient && refused == "" {
 		if refused = s.dialect.wrongKey(r.Header); refused != "" {
 			status = http.StatusUnauthorized
 		} else {
 			refused = s.dialect.refusal(r, body)
 		}
 	}
-	s.received = append(s.received, Received{Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Refused: refused})
+	s.received = append(s.received, Received{At: time.Now(), Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Refused: refused})
 	s.mu.Unlock()
 	if refused != "" {
 		text, err := json.Marshal(map[string]any{"error": map[string]any{"message": refused, "type": "invalid_request_error"}})

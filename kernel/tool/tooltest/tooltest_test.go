@@ -17,7 +17,7 @@ func TestSoundTool(t *testing.T) {
 		Times int    `json:"times,omitzero" jsonschema:"How often."`
 		Wait  bool   `json:"wait,omitzero" jsonschema:"Wait until the call is cancelled."`
 	}
-	repeat, err := tool.Typed(tool.Spec{Name: "repeat", Description: "Repeats a text."},
+	repeat := tool.Typed(tool.Spec{Name: "repeat", Description: "Repeats a text."},
 		func(ctx context.Context, _ tool.Invocation, p params) (tool.Result, error) {
 			if strings.TrimSpace(p.Text) == "" {
 				return tool.ErrorResult("RepeatError", "EMPTY", "Error: the text is empty"), nil
@@ -29,9 +29,6 @@ func TestSoundTool(t *testing.T) {
 			first, _ := utf8.DecodeRuneInString(p.Text)
 			return tool.TextResult(strings.Repeat(string(first), min(max(p.Times, 1), 10))), nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
 	tooltest.TestTool(t, repeat, tooltest.Options{
 		Good:     []string{`{"text":"a","times":3}`, `{"text":"b"}`},
 		NotEmpty: []string{"text"},
