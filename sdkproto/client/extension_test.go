@@ -570,7 +570,7 @@ func TestTreeRunRefused(t *testing.T) {
 // came to.
 func TestRunPrompt(t *testing.T) {
 	c := attach(t, client.Limits{}, func(p *peer, r request) bool {
-		p.send(receipt("S", "M"), started("S", "S1"), promptFinished("S1", "M", "other session"), answered("S", "mine"), promptFinished("S", "M", "mine"),
+		p.send(receipt("S", "M"), started("S", "S1"), answered("S", "mine"), promptFinished("S", "M", "mine"), promptFinished("S1", "M", "other session"),
 			answered("S", "yours"), promptFinished("S", "N", "yours"), status("S", "idle"))
 		p.answer(r, `{"messageId":"M"}`)
 		return true

@@ -61,7 +61,8 @@ func (c *Client) guard() {
 	for {
 		select {
 		case <-ticks.C:
-	
+		case <-c.ending:
+			return
 		case <-c.down:
 			return
 		}
