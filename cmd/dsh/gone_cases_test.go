@@ -9,14 +9,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"dsh/sdkproto"
 )
 
-// goneModel streams for ever, or holds on to a program.
-const goneModel = `
+// goneModel streams for ever, holds on to a program, or says 26 MB.
+func goneModel() string {
+	return `
 rules:
   - when: {text: talk}
     reply: [{text: "word ", repeat: 100000, every: 5ms}]
@@ -25,9 +27,10 @@ rules:
   - when: {text: work, step: 1}
     reply: [{call: {tool: bash, args: {command: "touch ready; until test -e go; do sleep 0.02; done; touch went"}}}]
   - when: {text: flood}
-    reply: [{chunks: ["` + "0123456789012345678901234567890123456789" + `"], repeat: 700000}]
+    reply: [{chunks: ["` + strings.Repeat("0123456789", 100) + `"], repeat: 26000}]
   - reply: Done.
 `
+}
 
 // unread is a program whose output the test itself reads, or does not.
 type unread struct {
@@ -72,7 +75,7 @@ func TestB75(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := startUnreadAt(t, goneModel)
+			u := startUnreadAt(t, goneModel())
 			for _, session := range []string{"talk", "hold"} {
 				if err := u.send(promptFrame(session, session, session)); err != nil {
 					t.Fatal(err)

@@ -56,7 +56,7 @@ func busy(t *testing.T, pid int) time.Duration {
 // once the client reads again (case B75 d).
 func TestB75Stalled(t *testing.T) {
 	t.Parallel()
-	u := startUnreadAt(t, goneModel)
+	u := startUnreadAt(t, goneModel())
 	pid := u.cmd.Process.Pid
 	must := func(err error) {
 		t.Helper()
@@ -111,6 +111,22 @@ func TestB75Stalled(t *testing.T) {
 		must(checkStreamed(session, events, u.lines(), true))
 	}
 	wantGone(t, u.mark)
+}
+
+// TestB62Memory looks at the process while a program that outlived its call writes
+// without end (case B62).
+func TestB62Memory(t *testing.T) {
+	t.Parallel()
+	d := startDoing(t)
+	if got := d.bash("s", "yes & sleep 0.2; echo done"); !strings.Contains(got.text, "done\n") {
+		t.Fatalf("%+v", got)
+	}
+	before := memory(t, d.peer.cmd.Process.Pid, "VmRSS")
+	time.Sleep(stall)
+	if after := memory(t, d.peer.cmd.Process.Pid, "VmRSS"); after > before+32<<20 {
+		t.Errorf("it holds %d MiB, %d before", after>>20, before>>20)
+	}
+	d.end()
 }
 
 // TestB67 lets four sessions at once run what writes far too much, and search and

@@ -35,6 +35,9 @@ func TestB02(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := startUnreadAt(t, model)
+			if err := u.in.SetWriteDeadline(time.Time{}); err != nil {
+				t.Fatal(err)
+			}
 			lines := bufio.NewReaderSize(u.out, 1<<20)
 			idle := []byte(`"status":"` + string(sdkproto.StatusIdle) + `"`)
 			until := func(what []byte) {

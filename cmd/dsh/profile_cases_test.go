@@ -87,3 +87,121 @@ func bare(dump string) string {
 	}
 	return b.String()
 }
+
+// TestB82 writes a rule that takes a tool away in every form that a file can have,
+// into the layer of a person and into a file that is named: either the rule holds,
+// or the start fails and says which file, and where (case B82).
+func TestB82(t *testing.T) {
+	const rule = "plugins:\n  toolfilter: {config: {deny: [bash]}}\n"
+	const mark = "\xef\xbb\xbf"
+	utf16 := func(s string) string {
+		out := "\xff\xfe"
+		for _, c := range []byte(s) {
+			out += string([]byte{c, 0})
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		text  string
+		holds bool
+	}{
+		"plain":             {rule, true},
+		"mark":              {mark + rule, true},
+		"CRLF":              {strings.ReplaceAll(rule, "\n", "\r\n"), true},
+		"mark and CRLF":     {mark + strings.ReplaceAll(rule, "\n", "\r\n"), true},
+		"comment":           {"# why\n" + rule + "# end", true},
+		"trailing comma":    {"plugins: {toolfilter: {config: {deny: [bash,],},},}\n", true},
+		"JSON":              {`{"plugins": {"toolfilter": {"config": {"deny": ["bash"]}}}}`, true},
+		"UTF-16":            {utf16(rule), false},
+		"slashes":           {"// why\n" + rule, false},
+		"a comment of C":    {"/* why */\n" + rule, false},
+		"slashes in JSON":   {"{\n\"plugins\": // why\n{\"toolfilter\": {\"config\": {\"deny\": [\"bash\"]}}}}", false},
+		"empty":             {"", false},
+		"only a comment":    {"# nothing\n", false},
+		"cut off":           {"plugins: {toolfilter: {config: {deny: [bash", false},
+		"tabs":              {"plugins:\n\ttoolfilter: {config: {deny: [bash]}}\n", false},
+		"a list":            {"- toolfilter\n", false},
+		"bytes, not UTF-8":  {"plugins:\n  toolfilter: {config: {deny: [\"\xff\"]}}\n", false},
+		"misspelled":        {"plugins:\n  toolfilter: {config: {denied: [bash]}}\n", false},
+		"of no known tool":  {"plugins:\n  toolfilter: {config: {deny: [bahs]}}\n", false},
+		"two documents":     {rule + "---\n" + rule, false},
+		"the key twice":     {rule + rule, false},
+		"a folder (layer)":  {"\x00folder", false},
+		"nothing but blank": {" \n\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := newPlace(t, "rules: [{reply: Yes.}]")
+			layer, named := at.home+"/profile.yaml", at.root+"/named.yaml"
+			for _, file := range []string{layer, named} {
+				write := func() error { return os.WriteFile(file, []byte(tc.text), 0o600) }
+				if tc.text == "\x00folder" {
+					write = func() error { return os.Mkdir(file, 0o700) }
+				}
+				if err := write(); err != nil {
+					t.Fatal(err)
+				}
+				args := []string{"--profile", "sdk"}
+				if file == named {
+					args = append(args, "--patch", named)
+				}
+				env := []string{"PATH=" + os.Getenv("PATH"), "DSH_HOME=" + at.home, "DSH_SCRIPT=" + at.model}
+				p, err := startPeer("dsh", args, env, at.ws, at.root+"/stderr")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(p.abandon)
+				if err := p.send(append(initializeFrame(at.ws, "scripted"), promptFrame("p", "s", "hello")...)); err != nil && tc.holds {
+					t.Fatal(err)
+				}
+				if tc.holds {
+					header := map[string]any{"params": map[string]any{"event": map[string]any{"type": "request/header"}}}
+					if err := p.expect(header); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := p.closeInput(); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.in.Close(); err != nil && tc.holds {
+					t.Fatal(err)
+				}
+				code, err := p.exitCode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				said, err := os.ReadFile(p.stderr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range p.lines() {
+					if strings.Contains(string(e.line), `"name":"bash"`) {
+						t.Errorf("%v: the rule was passed over: %.300s", args, e.line)
+					}
+				}
+				switch answered := fmt.Sprint(len(p.lines())); {
+				case tc.holds && code != 0, tc.holds && answered == "0":
+					t.Errorf("%v: exit code %d, %s lines; standard error:\n%s", args, code, answered, said)
+				case !tc.holds && code == 0 && !refusedPrompt(p):
+					t.Errorf("%v: the process served; standard error:\n%s", args, said)
+				case !tc.holds && code != 0 && !strings.Contains(string(said), file):
+					t.Errorf("%v: standard error does not name %s:\n%s", args, file, said)
+				}
+				if err := os.RemoveAll(file); err != nil {
+					t.Fatal(err)
+				}
+				_ = os.RemoveAll(at.home + "/sessions.d")
+			}
+		})
+	}
+}
+
+// refusedPrompt reports that the prompt, or the handshake, was answered with an
+// error.
+func refusedPrompt(p *peer) bool {
+	for _, e := range p.lines() {
+		if member(e.value, "error") != nil {
+			return true
+		}
+	}
+	return false
+}

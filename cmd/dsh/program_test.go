@@ -24,6 +24,7 @@ import (
 	"dsh/kernel/profile"
 	"dsh/kernel/session"
 	"dsh/kernel/stdio"
+	"dsh/kernel/tool"
 	"dsh/plugins"
 	"dsh/plugins/sessionjsonl"
 	"dsh/profiles"
@@ -88,8 +89,15 @@ func probePlugins() []kernel.Plugin {
 	probe := kernel.Define("probe", "Lets a test look into the process and hold it.",
 		func() probeConfig { return probeConfig{} },
 		func(in kernel.Instance, c probeConfig) fx.Option {
-			return fx.Invoke(func(r *llm.Router) error { return startProbe(in, c, r) })
-		}, kernel.Needs[*llm.Router]())
+			return fx.Invoke(func(r *llm.Router, tools *tool.Registry, p *tool.Pipeline) error {
+				if c.Faults {
+					if err := addFaults(in, tools, p); err != nil {
+						return err
+					}
+				}
+				return startProbe(in, c, r)
+			})
+		}, kernel.Needs[*llm.Router](), kernel.Needs[*tool.Registry](), kernel.Needs[*tool.Pipeline]())
 	return append(all, store, probe)
 }
 
@@ -98,6 +106,33 @@ type probeConfig struct {
 	Gate string `json:"gate"`
 	// Noise prints to standard output as a careless library would.
 	Noise bool `json:"noise"`
+	// Faults adds a tool that panics, and a hook that fails when the arguments of
+	// a call say so.
+	Faults bool `json:"faults"`
+}
+
+// panicking is the tool probe_panic.
+type panicking struct{}
+
+func (panicking) Spec() tool.Spec {
+	return tool.Spec{Name: "probe_panic", Description: "Panics.", Parameters: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (panicking) Call(context.Context, tool.Invocation) (tool.Result, error) {
+	panic("the tool panicked")
+}
+
+func addFaults(in kernel.Instance, tools *tool.Registry, p *tool.Pipeline) error {
+	hook := func(ctx context.Context, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
+		switch {
+		case bytes.Contains(in.Arguments, []byte("fail the hook")):
+			return tool.Result{}, errors.New("the hook failed")
+		case bytes.Contains(in.Arguments, []byte("panic in the hook")):
+			panic("the hook panicked")
+		}
+		return next(ctx, t, in)
+	}
+	return errors.Join(tools.Register(in.Owner, panicking{}), p.Use(in.Owner, tool.OrderGate, "probe", hook))
 }
 
 func startProbe(in kernel.Instance, c probeConfig, r *llm.Router) error {

@@ -22,8 +22,22 @@ import (
 // none, for as long as the session lives; and none of it as text.
 func TestB49(t *testing.T) {
 	t.Parallel()
+	for name, sp := range map[string]speech{
+		"llm-deepseek": speeches()["deepseek"],
+		"llm-openai": {
+			provider: "openai", server: llmtest.DeepSeek(),
+			row: "openai: {use: llm-openai, config: {preset: deepseek, baseUrl: %s, apiKeyEnv: TEST_KEY%s}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testB49(t, sp)
+		})
+	}
+}
+
+func testB49(t *testing.T, sp speech) {
 	const odd, plain = "😀 <b> & \u2028\u2029 \"\\ \x7f end  \n ", "plain thought"
-	sp := speeches()["deepseek"]
 	call := func(id string, before ...string) llmtest.Reply {
 		texts := append(before, llmtest.Call(0, id, "bash"), llmtest.Arguments(0, `{"command":"true"}`), llmtest.Finish("tool_calls"), llmtest.Done)
 		return llmtest.Stream(texts...)
@@ -216,6 +230,11 @@ func TestB54(t *testing.T) {
 			if n := len(p.events(session, sdkproto.TypeLLMRetry)); n != tc.tries-1 {
 				t.Errorf("%s: %d retries are told, want %d", name, n, tc.tries-1)
 			}
+			for _, e := range p.events(session, sdkproto.TypeAssistantMessage, sdkproto.TypeToolCall, sdkproto.TypeToolResult) {
+				if member(e, "type") != sdkproto.TypeAssistantMessage || strings.Contains(show(e), sdkproto.BlockToolCall) {
+					t.Errorf("%s: a call was kept: %s", name, show(e))
+				}
+			}
 			p.check(session)
 			// The session is as good as before.
 			p.server.Script(says("fine"))
@@ -375,42 +394,52 @@ func TestB58(t *testing.T) {
 		"one byte at a time": {Parts: slow},
 		"body of an error":   {Status: 500, Parts: []llmtest.Part{{Text: `{"error":`, Hang: true}}},
 	}
-	eachSpeech(t, settings{adapter: ", idle: 1s"}, func(t *testing.T, p *provided) {
-		for name, reply := range silent {
-			p.server.Script(reply, says("good"))
-			session := strings.ReplaceAll(name, " ", "-")
-			before := p.attempts()
+	eachSpeech(t, settings{adapter: ", idle: 2s"}, func(t *testing.T, p *provided) {
+		var replies []llmtest.Reply
+		for _, reply := range silent {
+			replies = append(replies, reply)
+		}
+		p.server.Script(append(replies, says("good"))...)
+		var sessions []string
+		for name := range silent {
+			sessions = append(sessions, strings.ReplaceAll(name, " ", "-"))
+		}
+		for _, session := range sessions {
 			p.ask(session, "go")
-			p.arrived(before + 1)
-			// Two others, both answered while this one waits.
-			for i := range 2 {
-				p.turn(fmt.Sprint(session, "-", i), "hello")
-			}
-			if n := len(p.events(session, sdkproto.TypeLLMRetry)); n != 0 {
-				t.Errorf("%s: the others took as long as the silence", name)
-			}
-			p.event(session, sdkproto.TypeLLMRetry, `{"failure":{"code":"/^(TIMEOUT|SERVER)$/"}}`)
+		}
+		for _, session := range sessions {
+			p.cursor = 0
+			p.event(session, sdkproto.TypeLLMRetry, `{"retry":1,"failure":{"code":"/^(TIMEOUT|SERVER)$/"}}`)
 			p.ended(session, completed)
-			all := p.server.Received()
-			if gap := all[len(all)-1].At.Sub(all[before].At); gap < time.Second {
-				t.Errorf("%s: given up after %v, before the limit", name, gap)
-			}
+		}
+		p.end(sessions...)
+		if n := p.attempts(); n != 2*len(silent) {
+			t.Errorf("%d attempts, want two of each session", n)
+		}
+		for _, session := range sessions {
 			if diff := cmp.Diff([]string{"good"}, p.answers(session)); diff != "" {
-				t.Errorf("%s: %s", name, diff)
+				t.Errorf("%s: %s", session, diff)
 			}
-			p.check(session)
+			begin, retry := p.events(session, sdkproto.TypeTurnStart)[0], p.events(session, sdkproto.TypeLLMRetry)[0]
+			if took := number(member(retry, "time")) - number(member(begin, "time")); took < 2000 {
+				t.Errorf("%s: given up after %d ms, before the limit", session, took)
+			}
 		}
 	})
+	// With the usual limit, which is longer than any wait of a test.
 	for name, reply := range silent {
-		t.Run("SIGTERM with "+name, func(t *testing.T) {
+		t.Run("others and SIGTERM with "+name, func(t *testing.T) {
 			t.Parallel()
 			p := provide(t, speeches()["deepseek"], settings{})
-			p.server.Script(reply)
+			p.server.Script(reply, says("good"))
 			p.ask("s", "go")
 			p.arrived(1)
+			for _, other := range []string{"a", "b", "a"} {
+				p.turn(other, "hello")
+			}
 			p.must(p.terminate())
 			p.must(p.wantExit(0))
-			p.check("s")
+			p.check("s", "a", "b")
 			if diff := cmp.Diff("aborted", member(p.events("s", sdkproto.TypeTurnEnd)[0], "data", "reason", "kind")); diff != "" {
 				t.Error(diff)
 			}

@@ -146,7 +146,7 @@ func TestB64Frames(t *testing.T) {
 	const frames = 50
 	var raw []byte
 	for i := range frames {
-		raw = append(raw, fmt.Sprintf(`{"id":"f%d","method":"session/ping"}`+"\n", i)...)
+		raw = append(raw, fmt.Sprintf(`{"id":"f%d","method":"ping"}`+"\n", i)...)
 	}
 	d.must(d.send(raw))
 	d.must(os.WriteFile(file("go"), nil, 0o600))

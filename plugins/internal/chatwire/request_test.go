@@ -100,7 +100,7 @@ func TestMessages(t *testing.T) {
 		{"text", []sdkproto.Message{assistant(text("a"), text("b"))}, `{"role":"assistant","content":"ab"}`},
 		{"text and reasoning", []sdkproto.Message{assistant(thought("t"), text("a"))}, `{"role":"assistant","content":"a","reasoning_content":"t"}`},
 		{"reasoning only", []sdkproto.Message{assistant(thought("t"))}, `{"role":"assistant","content":"","reasoning_content":"t"}`},
-		{"reasoning is kept to the byte", []sdkproto.Message{assistant(thought("😀 <&>\u2028  "), text("a"))}, "{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"😀 <&>\u2028  \"}"},
+		{"reasoning is kept to the byte", []sdkproto.Message{assistant(thought("😀 <&>\u2028  "), text("a"))}, "{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"😀 <&>\\u2028  \"}"},
 		{
 			"no reasoning beside a call", []sdkproto.Message{assistant(text("a"), called("1", "x", "{}")), result("1", text("r"))},
 			`{"role":"assistant","content":"a","reasoning_content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"x","arguments":"{}"}}]},` +

@@ -1,0 +1,5 @@
+//go:build unix && long
+
+package main
+
+const rounds = 60
