@@ -136,7 +136,7 @@ func TestB62Memory(t *testing.T) {
 func TestB67(t *testing.T) {
 	d := startDoing(t)
 	d.must(os.Mkdir(filepath.Join(d.ws, "many"), 0o700))
-	hits := strings.Repeat("a line with a needle in it\n", largeOutput/500/27)
+	hits := strings.Repeat("a line with a needle in it\n", largeOutput/185/27)
 	for i := range 10 {
 		d.must(os.WriteFile(filepath.Join(d.ws, "many", fmt.Sprint(i)), []byte(hits), 0o600))
 	}

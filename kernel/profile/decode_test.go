@@ -77,7 +77,7 @@ func TestYAMLTyping(t *testing.T) {
 		"1.": "1.0", ".5": "0.5", "-.5": "-0.5", "01.50": "1.50", "1e3": "1e3", "1.e+3": "1.0e+3", "12E-2": "12E-2", "1e": `"1e"`,
 		".": `"."`, "'-'": `"-"`, "+": `"+"`, "--1": `"--1"`, "-+1": `"-+1"`, "e3": `"e3"`, ".e3": `".e3"`, "1.2.3": `"1.2.3"`,
 		`"12"`: `"12"`, "'true'": `"true"`, `""`: `""`, "!!str 12": `"12"`, "!!int 12": "12", "!!float 12": "12",
-		"[~, null, Null]": "[null,null,null]", `"\u2028\x01"`: `"` + "\u2028" + `\u0001"`,
+		"[~, null, Null]": "[null,null,null]", `"\u2028\x01"`: `"\u2028\u0001"`,
 	} {
 		t.Run(source, func(t *testing.T) {
 			file := write(t, filepath.Join(t.TempDir(), "p.yaml"), "plugins:\n  a:\n    use: x\n    config:\n      k: "+source+"\n")
