@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"dsh/kernel/session/sessiontest/killpoint"
 	"dsh/sdkproto"
 )
 
@@ -36,7 +37,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, series := range killPlan() {
 		for n := series.first; ; n++ {
-			point := killPoint{series.op, n, series.when}
+			point := killpoint.Point{Op: series.op, N: n, When: series.when}
 			reached := true
 			t.Run(strings.ReplaceAll(point.String(), "/", "-"), func(t *testing.T) {
 				first := killedLife(t, point)
@@ -70,9 +71,9 @@ type life struct {
 	streamed     []entry
 }
 
-func killedLife(t *testing.T, point killPoint) *life {
+func killedLife(t *testing.T, point killpoint.Point) *life {
 	l := &life{place: newPlace(t, killModel)}
-	p := l.start(t, killEnv+"="+point.String())
+	p := l.start(t, killpoint.Env+"="+point.String())
 	if err := p.send(slices.Concat(promptFrame("p1", "s", "greet"), promptFrame("p2", "s", "work"))); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"dsh/kernel/llm"
 	"dsh/kernel/profile"
 	"dsh/kernel/session"
+	"dsh/kernel/session/sessiontest/killpoint"
 	"dsh/kernel/stdio"
 	"dsh/kernel/tool"
 	"dsh/plugins"
@@ -78,12 +79,9 @@ func probePlugins() []kernel.Plugin {
 		func(in kernel.Instance, c sessionjsonl.Config) fx.Option {
 			return fx.Provide(func() (session.Store, error) {
 				inner := sessionjsonl.New(sessionjsonl.Params{Self: in, Config: c})
-				text := os.Getenv(killEnv)
-				if text == "" {
-					return inner, nil
-				}
-				point, err := parseKillPoint(text)
-				return &killStore{Store: inner, dir: filepath.Join(in.Home, "sessions.d"), point: point}, err
+				return killpoint.FromEnv(inner, func(id string) string {
+					return filepath.Join(in.Home, "sessions.d", session.EncodeID(id)+".jsonl")
+				})
 			})
 		}, kernel.Provides[session.Store]())
 	probe := kernel.Define("probe", "Lets a test look into the process and hold it.",

@@ -323,6 +323,9 @@ rules:
 	d.peer = d.start(t)
 	sessions := []string{"a", "b", "c", "d"}
 	for round := range rounds {
+		d.mu.Lock()
+		from := len(d.entries)
+		d.mu.Unlock()
 		for _, session := range sessions {
 			d.turns[session]++
 			d.must(d.send(promptFrame(fmt.Sprint(session, round), session, "go")))
@@ -336,7 +339,7 @@ rules:
 		}
 		for _, session := range sessions {
 			turn := float64(d.turns[session])
-			d.must(d.expectIn(session, map[string]any{"type": sdkproto.TypeTurnEnd, "data": map[string]any{"turn": turn}}))
+			d.must(d.expectIn(from, session, map[string]any{"type": sdkproto.TypeTurnEnd, "data": map[string]any{"turn": turn}}))
 		}
 	}
 	d.end()
@@ -368,10 +371,16 @@ rules:
 	}
 }
 
-// expectIn waits for an event of a session, wherever it stands.
-func (d *doing) expectIn(session string, event map[string]any) error {
+// expectIn waits for an event of a session, wherever it stands behind the first
+// lines.
+func (d *doing) expectIn(first int, session string, event map[string]any) error {
 	pattern := map[string]any{"params": map[string]any{"sessionId": session, "event": event}}
 	return d.wait("an event like "+show(pattern), func(all []entry) bool {
-		return slices.ContainsFunc(all, func(e entry) bool { return e.kind == received && matches(pattern, e.value) })
+		for ; first < len(all); first++ {
+			if e := all[first]; e.kind == received && matches(pattern, e.value) {
+				return true
+			}
+		}
+		return false
 	})
 }

@@ -281,7 +281,7 @@ func TestEmit(t *testing.T) {
 		todo := session.Draft{Type: sdkproto.TypeTodoWrite, Data: sdkproto.TodoWrite{}}
 		r.tool("todo", "r", func(_ context.Context, in tool.Invocation) (tool.Result, error) {
 			late = in.Emit
-			if in.SessionID != "s" || in.CWD != "/work/dir" || in.CallID != "c1" || in.Turn != 1 || in.Step != 1 {
+			if in.SessionID != "s" || in.CWD != "/srv/dir" || in.CallID != "c1" || in.Turn != 1 || in.Step != 1 {
 				t.Errorf("invocation %+v", in)
 			}
 			if err := in.Emit(todo); err != nil {

@@ -112,7 +112,7 @@ func must(t *testing.T, err error) {
 }
 
 func spec(id string) agent.Spec {
-	return agent.Spec{ID: id, CWD: "/work/dir", Route: llm.Route{Provider: "fake", Model: "m1"}}
+	return agent.Spec{ID: id, CWD: "/srv/dir", Route: llm.Route{Provider: "fake", Model: "m1"}}
 }
 
 // open gives an agent with a recorder that hears of it from its first event on.

@@ -132,7 +132,7 @@ func TestOpenModes(t *testing.T) {
 		if err := open(agent.OpenAny, func(s *agent.Spec) { s.CWD = "/elsewhere" }); !errors.Is(err, session.ErrOtherCWD) {
 			t.Errorf("other cwd: got %v", err)
 		}
-		must(t, open(agent.OpenResume, func(s *agent.Spec) { s.CWD = "/work/x/../dir/" }))
+		must(t, open(agent.OpenResume, func(s *agent.Spec) { s.CWD = "/srv/x/../dir/" }))
 		again, _ := r.reg.Get("s")
 		if again == a {
 			t.Error("the closed agent came back")
@@ -140,8 +140,8 @@ func TestOpenModes(t *testing.T) {
 		if _, err := a.Send(ctx, nil, sdkproto.Source{}, sdkproto.TargetNextTurn); !errors.Is(err, agent.ErrClosing) {
 			t.Errorf("send to a closed agent: got %v", err)
 		}
-		list, err := r.reg.List(ctx, "/work/./dir")
-		if err != nil || len(list) != 1 || list[0].ID != "s" || list[0].CWD != "/work/dir" {
+		list, err := r.reg.List(ctx, "/srv/./dir")
+		if err != nil || len(list) != 1 || list[0].ID != "s" || list[0].CWD != "/srv/dir" {
 			t.Errorf("list: %v, %v", list, err)
 		}
 		must(t, r.reg.Delete(ctx, "s"))
@@ -160,7 +160,7 @@ func TestOpenWithoutCWD(t *testing.T) {
 	r := newRig(t)
 	here, err := os.Getwd()
 	must(t, err)
-	for id, want := range map[string]string{"new": here, "stored": filepath.FromSlash("/work/dir")} {
+	for id, want := range map[string]string{"new": here, "stored": filepath.FromSlash("/srv/dir")} {
 		if id == "stored" {
 			a, _ := r.open(id)
 			send(t, a, "go")
@@ -180,7 +180,7 @@ func TestOpenWithoutCWD(t *testing.T) {
 // TestFailedOpen: a store that fails once is asked again by the next Open.
 func TestFailedOpen(t *testing.T) {
 	r := newRig(t)
-	r.store.sessions["s"] = &stored{header: session.Header{ID: "s", CWD: "/work/dir"}, open: true}
+	r.store.sessions["s"] = &stored{header: session.Header{ID: "s", CWD: "/srv/dir"}, open: true}
 	var inUse *session.InUseError
 	if _, err := r.reg.Open(t.Context(), spec("s"), agent.OpenAny); !errors.As(err, &inUse) {
 		t.Fatalf("got %v", err)
@@ -224,7 +224,7 @@ func TestChild(t *testing.T) {
 		a, _ := r.reg.Get("grandchild")
 		h := a.Log().Header()
 		h.CreatedAt = 0
-		if d := cmp.Diff(session.Header{ID: "grandchild", CWD: "/work/dir", ParentSession: "child", DelegationDepth: 2, Origin: "subagent"}, h); d != "" {
+		if d := cmp.Diff(session.Header{ID: "grandchild", CWD: "/srv/dir", ParentSession: "child", DelegationDepth: 2, Origin: "subagent"}, h); d != "" {
 			t.Error(d)
 		}
 	})
@@ -271,7 +271,7 @@ func TestHeader(t *testing.T) {
 		want := sdkproto.Header{
 			Config:          sdkproto.RequestConfig{Provider: "fake", Model: "m1", ReasoningEffort: "high", MaxTokens: 100},
 			AdapterDefaults: &sdkproto.AdapterDefaults{ReasoningEffort: true, MaxTokens: true},
-			System:          "one m1 /work/dir read", Tools: []sdkproto.ToolSchema{read},
+			System:          "one m1 /srv/dir read", Tools: []sdkproto.ToolSchema{read},
 		}
 		asked := r.model.asked()
 		if d := cmp.Diff(want, asked[0].Header, frozen); d != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 var facts = prompt.Facts{
-	SessionID: "session-77", CWD: "/work/place", Provider: "provider-x", Model: "model-y", Tools: []string{"tool_z"},
+	SessionID: "session-77", CWD: "/srv/place", Provider: "provider-x", Model: "model-y", Tools: []string{"tool_z"},
 }
 
 // system gives the whole system prompt of a composition whose only row is this
@@ -71,8 +71,8 @@ func TestDefault(t *testing.T) {
 func TestText(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "Be brief.", "Be brief."},
-		{"both", "{{.Model}} in {{.CWD}}", "model-y in /work/place"},
-		{"nothing is escaped", "<{{.CWD}}> & co", "</work/place> & co"},
+		{"both", "{{.Model}} in {{.CWD}}", "model-y in /srv/place"},
+		{"nothing is escaped", "<{{.CWD}}> & co", "</srv/place> & co"},
 		{"empty", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

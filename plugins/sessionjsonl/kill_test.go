@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dsh/plugins/internal/killpoint"
+	"dsh/kernel/session/sessiontest/killpoint"
 )
 
 // envHome makes the test binary play the script below that folder and do

@@ -152,7 +152,7 @@ func TestLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(text), "\n")
-	if want := `{"type":"session","version":0,"id":"session/with ~ odd.id","createdAt":1,"cwd":"/work/space","delegationDepth":0}`; lines[0] != want {
+	if want := `{"type":"session","version":0,"id":"session/with ~ odd.id","createdAt":1,"cwd":"/srv/space","delegationDepth":0}`; lines[0] != want {
 		t.Errorf("header row is\n%s\nwant\n%s", lines[0], want)
 	}
 	packed, single := 0, 0

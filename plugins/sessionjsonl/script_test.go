@@ -18,7 +18,7 @@ import (
 
 const (
 	scriptID  = "session/with ~ odd.id"
-	scriptCWD = "/work/space"
+	scriptCWD = "/srv/space"
 )
 
 // quiet is a store below home that logs nothing.

@@ -49,7 +49,7 @@ func Header(id string) session.Header {
 	return session.Header{ID: id, CreatedAt: 1_796_028_872_480, CWD: cwd}
 }
 
-const cwd = "/work/space"
+const cwd = "/srv/space"
 
 // Events is a small session: a prompt, a streamed answer with a call, its
 // result, an answer.
@@ -283,7 +283,7 @@ func otherCWD(t *testing.T, st session.Store) {
 		{cwd + "/below", session.ErrOtherCWD},
 		{"/", session.ErrOtherCWD},
 		{cwd + "/", nil},
-		{"/work/../work/space", nil},
+		{"/srv/../srv/space", nil},
 		{"", nil},
 	} {
 		w, err := st.Open(t.Context(), "s", tc.cwd, func(session.Header, *session.Record) error { return nil })

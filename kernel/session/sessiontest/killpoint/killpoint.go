@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,11 +23,12 @@ const Env = "DSH_TEST_KILLPOINT"
 
 // Point is one place in the life of a store, written "append:3:half".
 type Point struct {
-	// Op is Append or Sync, of any session.
+	// Op is Append or Sync, of any session, or an event type: the appends that hold
+	// an event of that type.
 	Op string
 	// N counts the operations of that kind from 1.
 	N int64
-	// When is Before, After, or, for Append, Half: half of its bytes are written.
+	// When is Before, After, or, for appends, Half: half of its bytes are written.
 	When string
 }
 
@@ -44,8 +46,9 @@ func (p Point) String() string { return fmt.Sprintf("%s:%d:%s", p.Op, p.N, p.Whe
 // Parse reads a Point.
 func Parse(text string) (Point, error) {
 	f := strings.Split(text, ":")
-	if len(f) != 3 || f[0] != Append && f[0] != Sync || f[2] != Before && f[2] != After && (f[2] != Half || f[0] != Append) {
-		return Point{}, fmt.Errorf("kill point %q: want append:N:before, append:N:half, append:N:after, sync:N:before or sync:N:after", text)
+	if len(f) != 3 || f[0] != Append && f[0] != Sync && !strings.Contains(f[0], "/") ||
+		f[2] != Before && f[2] != After && (f[2] != Half || f[0] == Sync) {
+		return Point{}, fmt.Errorf("kill point %q: want OP:N:before, OP:N:after or OP:N:half; OP is append, an event type or, but for half, sync", text)
 	}
 	n, err := strconv.ParseInt(f[1], 10, 64)
 	if err != nil || n < 1 {
@@ -76,9 +79,9 @@ func Wrap(st session.Store, p Point, path func(id string) string) session.Store 
 
 type store struct {
 	session.Store
-	point          Point
-	path           func(string) string
-	appends, syncs atomic.Int64
+	point  Point
+	path   func(string) string
+	passed atomic.Int64 // operations of the point's kind
 }
 
 func (s *store) Create(ctx context.Context, h session.Header) (session.Writer, error) {
@@ -104,7 +107,9 @@ type writer struct {
 }
 
 func (w *writer) Append(records []session.Record) error {
-	if w.store.point.Op != Append || w.store.appends.Add(1) != w.store.point.N {
+	op := w.store.point.Op
+	holds := func(r session.Record) bool { return r.Event.Type == op }
+	if op != Append && !slices.ContainsFunc(records, holds) || w.store.passed.Add(1) != w.store.point.N {
 		return w.Writer.Append(records)
 	}
 	return w.store.around(func() error {
@@ -116,7 +121,7 @@ func (w *writer) Append(records []session.Record) error {
 }
 
 func (w *writer) Sync(ctx context.Context) error {
-	if w.store.point.Op != Sync || w.store.syncs.Add(1) != w.store.point.N {
+	if w.store.point.Op != Sync || w.store.passed.Add(1) != w.store.point.N {
 		return w.Writer.Sync(ctx)
 	}
 	return w.store.around(func() error { return w.Writer.Sync(ctx) })
