@@ -93,7 +93,7 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 			k.claimed[c] = true
 		}
 	}
-	k.app = fx.New(append(k.common(&k.hooks), append(modules, k.populate()...)...)...)
+	k.app = fx.New(append(k.common(&k.hooks), append(modules, k.populate())...)...)
 	if err := k.app.Err(); err != nil {
 		k.opened()
 		return nil, errors.Join(fmt.Errorf("compose profile %s: %w", opts.Profile.Name, rootCause(err)), k.close())
@@ -224,6 +224,9 @@ func (k *Kernel) common(h *hooks) []fx.Option {
 	log := k.opts.Log
 	return []fx.Option{
 		fx.WithLogger(func() fxevent.Logger {
+			if !log.Enabled(context.Background(), slog.LevelDebug) {
+				return fxevent.NopLogger
+			}
 			l := &fxevent.SlogLogger{Logger: log}
 			l.UseLogLevel(slog.LevelDebug)
 			l.UseErrorLevel(slog.LevelDebug)
@@ -235,12 +238,12 @@ func (k *Kernel) common(h *hooks) []fx.Option {
 }
 
 // populate fetches the provided values out of the app.
-func (k *Kernel) populate() []fx.Option {
-	opts := make([]fx.Option, 0, len(k.seams))
+func (k *Kernel) populate() fx.Option {
+	pointers := make([]any, 0, len(k.seams))
 	for _, ptr := range k.seams {
-		opts = append(opts, fx.Populate(ptr.Interface()))
+		pointers = append(pointers, ptr.Interface())
 	}
-	return opts
+	return fx.Populate(pointers...)
 }
 
 // credentialNames adds to the variables that the profile spells out those that

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"regexp"
+	"strings"
 
 	"go.uber.org/fx"
 
@@ -153,11 +153,21 @@ func AtLeast[N int | int64 | float64](key string, value, least N) error {
 	return Invalid(key, "%v is too small; use %v or more", value, least)
 }
 
-var validPluginName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+// isKebab reports whether a name is made of words of a to z and 0 to 9, joined by
+// dashes, the first beginning with a letter. (A regular expression would be
+// compiled at every start.)
+func isKebab(name string) bool {
+	for word := range strings.SplitSeq(name, "-") {
+		if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			return false
+		}
+	}
+	return name[0] >= 'a'
+}
 
 func (p Plugin) check() error {
 	var errs []error
-	if !validPluginName.MatchString(p.Name) {
+	if !isKebab(p.Name) {
 		errs = append(errs, fmt.Errorf("plugin %q: the name must be kebab-case", p.Name))
 	}
 	if p.Summary == "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Dump writes the composed profile as YAML, each value with its origin as a
@@ -95,14 +96,16 @@ func comment(s string) string {
 	}, s)
 }
 
-var plainForm = regexp.MustCompile(`^[A-Za-z_/.][A-Za-z0-9_/.@+-]*( [A-Za-z0-9_/.@+-]+)*$`)
+var plainForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_/.][A-Za-z0-9_/.@+-]*( [A-Za-z0-9_/.@+-]+)*$`)
+})
 
 // quoteYAML writes text so that every YAML reader takes it for text, those of
 // YAML 1.1 too.
 func quoteYAML(s string) string {
 	k, _, _, ok := scalar(s)
 	older := slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(s))
-	if k == text && ok && !older && plainForm.MatchString(s) {
+	if k == text && ok && !older && plainForm().MatchString(s) {
 		return s
 	}
 	return strconv.Quote(s) // its escapes are all known to YAML

@@ -98,7 +98,7 @@ func (l *loader) expand(v *value) (expanded string, used bool, err error) {
 func (l *loader) lookup(inner string, v *value) (string, error) {
 	source, name, _ := strings.Cut(inner, ":")
 	switch {
-	case source == "env" && variableForm.MatchString(name):
+	case source == "env" && variableForm.matches(name):
 		s, ok := l.opts.env(name)
 		if !ok {
 			return "", fmt.Errorf("the environment variable %s is not set; set it, or override this key", name)

@@ -7,15 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // maxExtends bounds how far a chain of extends may go.
 const maxExtends = 32
-
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // loader collects the layers of one profile and everything wrong with them.
 type loader struct {
@@ -69,7 +66,7 @@ func (l *loader) named(name string, at Position, within []string, embeddedOnly, 
 	case name == "desktop":
 		l.bad.add(at, "", "the profile name desktop is reserved; choose another name")
 		return
-	case !nameForm.MatchString(name):
+	case !nameForm.matches(name):
 		l.bad.add(at, "", "%q is not a profile name; use letters, digits, - and _, or a path that ends in .yaml", name)
 		return
 	}

@@ -17,7 +17,7 @@ func Names(o Options) ([]string, error) {
 	collect := func(entries []fs.DirEntry) {
 		for _, e := range entries {
 			name, ok := strings.CutSuffix(e.Name(), ".yaml")
-			if ok && !e.IsDir() && nameForm.MatchString(name) && name != "desktop" {
+			if ok && !e.IsDir() && nameForm.matches(name) && name != "desktop" {
 				names = append(names, name)
 			}
 		}

@@ -19,7 +19,7 @@ type target struct {
 // row; everything else addresses its config.
 func parseTarget(s string) (target, error) {
 	id, rest, ok := strings.Cut(s, ".")
-	if !idForm.MatchString(id) || !ok {
+	if !idForm.matches(id) || !ok {
 		return target{}, fmt.Errorf("%q does not name a row's key; write row-id.key", s)
 	}
 	keys := strings.Split(rest, ".")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -37,10 +38,28 @@ var (
 	topKeys     = []string{"extends", "env", "settings", "plugins", "summary"}
 	settingKeys = []string{"logLevel", "home"}
 
-	idForm       = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	yamlPlace    = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
+	// Names are checked at every start, so not by regular expressions.
+	idForm       = form{lower, lower + decimals + "-"}
+	nameForm     = form{lower + upper + decimals, lower + upper + decimals + "_-"}
+	variableForm = form{lower + upper + "_", lower + upper + decimals + "_"}
+
+	yamlPlace = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`) })
 )
+
+const (
+	lower    = "abcdefghijklmnopqrstuvwxyz"
+	upper    = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	decimals = "0123456789"
+)
+
+// form is the form of a name: the characters it may begin with, and those it may
+// hold.
+type form struct{ first, all string }
+
+// matches reports whether a name has the form.
+func (f form) matches(name string) bool {
+	return name != "" && strings.IndexByte(f.first, name[0]) >= 0 && strings.Trim(name, f.all) == ""
+}
 
 // parse reads a file's bytes into l.root and checks its shape. l.root stays nil
 // when the file cannot be used at all; of a file with the wrong shape it holds
@@ -130,7 +149,7 @@ func invalidUTF8(data []byte) int {
 // yamlError gives the place the YAML reader names in its text.
 func yamlError(pos Position, err error) Position {
 	pos.Line = 1 // the reader leaves the first line out
-	if m := yamlPlace.FindStringSubmatch(err.Error()); m[1] != "" {
+	if m := yamlPlace().FindStringSubmatch(err.Error()); m[1] != "" {
 		pos.Line, _ = strconv.Atoi(m[1])
 	}
 	// The reader counts from 0 where its grammar and not its scanner complains.
@@ -145,7 +164,7 @@ func yamlError(pos Position, err error) Position {
 
 func yamlText(err error) string {
 	text := err.Error()
-	return text[len(yamlPlace.FindString(text)):]
+	return text[len(yamlPlace().FindString(text)):]
 }
 
 // mappingForm answers a file in the form of a list of entries (decision R28).
@@ -154,7 +173,7 @@ func mappingForm(top *yaml.Node) string {
 	if len(top.Content) > 0 && top.Content[0].Kind == yaml.MappingNode {
 		entry := top.Content[0].Content
 		for i := 0; i+1 < len(entry); i += 2 {
-			if entry[i].Value == "id" && idForm.MatchString(entry[i+1].Value) {
+			if entry[i].Value == "id" && idForm.matches(entry[i+1].Value) {
 				id = entry[i+1].Value
 			}
 		}
@@ -323,7 +342,7 @@ func (l *layer) checkShape(bad *problems) {
 	}
 	prune("env", func(name string, v *value) {
 		at := keyPath("env", name)
-		if !variableForm.MatchString(name) {
+		if !variableForm.matches(name) {
 			bad.add(v.pos, at, "%q is not the name of an environment variable", name)
 		}
 		if v.kind == null {
@@ -350,7 +369,7 @@ func (l *layer) checkShape(bad *problems) {
 // checkRow reports whether the row can be used, less the keys that cannot.
 func (l *layer) checkRow(id string, row *value, bad *problems) bool {
 	path := keyPath("plugins", id)
-	if !idForm.MatchString(id) {
+	if !idForm.matches(id) {
 		bad.add(row.pos, path, "%q is not a row id; use lower-case letters, digits and dashes, a letter first", id)
 		return false
 	}

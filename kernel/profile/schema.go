@@ -82,7 +82,7 @@ func Schema(kinds []Kind, ids map[string]string) ([]byte, error) {
 				"home":     object{"type": []string{"string", "null"}, "description": "the data folder"},
 			}},
 			"plugins": object{"type": []string{"object", "null"}, "description": "the rows by their ids; order counts", "properties": rows,
-				"propertyNames": object{"pattern": idForm.String()}, "additionalProperties": reference("row")},
+				"propertyNames": object{"pattern": `^[a-z][a-z0-9-]*$`}, "additionalProperties": reference("row")},
 		},
 		"additionalProperties": false,
 		"definitions":          definitions,

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -91,10 +92,10 @@ func find(s *jsonschema.Schema, value any, at string) []string {
 		}
 	}
 	if len(problems) == 0 {
-		problems = []string{at + ": " + trail.ReplaceAllString(err.Error(), "")}
+		problems = []string{at + ": " + trail().ReplaceAllString(err.Error(), "")}
 	}
 	return problems
 }
 
 // trail is the list of schema places that the library puts in front.
-var trail = regexp.MustCompile(`^(?:validating [^:]*: )+`)
+var trail = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:validating [^:]*: )+`) })

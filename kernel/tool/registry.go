@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,13 +24,17 @@ type Registry struct {
 // NewRegistry makes an empty registry.
 func NewRegistry() *Registry { return &Registry{names: map[string]bool{}} }
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// isName reports whether every provider takes the name.
+func isName(name string) bool {
+	const may = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return name != "" && len(name) <= 64 && strings.Trim(name, may) == ""
+}
 
 // Register adds a tool until o is closed. A name that is taken or that a
 // provider would refuse is an error.
 func (r *Registry) Register(o *kernel.Owner, t Tool) error {
 	name := nameOf(t)
-	if !validName.MatchString(name) {
+	if !isName(name) {
 		return fmt.Errorf("register tool %q: the name must be 1 to 64 letters, digits, _ or -", name)
 	}
 	r.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -60,7 +61,7 @@ func (p *problems) duration(key string, d *time.Duration) time.Duration {
 	return *d
 }
 
-var decoderLine = regexp.MustCompile(`(?s)^(?:yaml: )?(?:line ([0-9]+): )?(.*)$`)
+var decoderLine = lazily(`(?s)^(?:yaml: )?(?:line ([0-9]+): )?(.*)$`)
 
 // lineOf gives the line of a value. The decoder tells it in one place only: in
 // what it says of a value that does not fit.
@@ -69,7 +70,7 @@ func lineOf(decode func(any) error) int {
 	if !errors.As(decode(new(chan int)), &below) {
 		return 0
 	}
-	line, _ := strconv.Atoi(decoderLine.FindStringSubmatch(below.Errors[0])[1])
+	line, _ := strconv.Atoi(decoderLine().FindStringSubmatch(below.Errors[0])[1])
 	return line
 }
 
@@ -87,9 +88,9 @@ func explain(name string, err error) error {
 	}
 	var all []finding
 	for _, t := range texts {
-		parts := decoderLine.FindStringSubmatch(t)
+		parts := decoderLine().FindStringSubmatch(t)
 		line, _ := strconv.Atoi(parts[1])
-		if countsFromZero.MatchString(parts[2]) {
+		if countsFromZero().MatchString(parts[2]) {
 			line++
 		}
 		at := name
@@ -109,20 +110,20 @@ func explain(name string, err error) error {
 var (
 	// countsFromZero marks the errors of the YAML grammar, whose lines the decoder
 	// counts from 0.
-	countsFromZero = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|<document start>|',' or '[\]}]')`)
-	unknownField   = regexp.MustCompile(`(?s)^field (.*) not found in type llmscripted\.(\w+)$`)
-	doubleKey      = regexp.MustCompile(`(?s)^mapping key (".*") already defined at line ([0-9]+)$`)
-	cannotUse      = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: (`.*`))? into (.+)$")
+	countsFromZero = lazily(`^did not find expected (key|node content|'-' indicator|<document start>|',' or '[\]}]')`)
+	unknownField   = lazily(`(?s)^field (.*) not found in type llmscripted\.(\w+)$`)
+	doubleKey      = lazily(`(?s)^mapping key (".*") already defined at line ([0-9]+)$`)
+	cannotUse      = lazily("(?s)^cannot unmarshal !!(\\w+)(?: (`.*`))? into (.+)$")
 )
 
 func plainWords(s string) string {
-	if m := unknownField.FindStringSubmatch(s); m != nil {
+	if m := unknownField().FindStringSubmatch(s); m != nil {
 		return fmt.Sprintf("unknown key %q; known here: %s", m[1], strings.Join(keysOf(m[2]), ", "))
 	}
-	if m := doubleKey.FindStringSubmatch(s); m != nil {
+	if m := doubleKey().FindStringSubmatch(s); m != nil {
 		return fmt.Sprintf("the key %s is on line %s already; keep one of the two", m[1], m[2])
 	}
-	if m := cannotUse.FindStringSubmatch(s); m != nil {
+	if m := cannotUse().FindStringSubmatch(s); m != nil {
 		got := m[2]
 		switch m[1] {
 		case "map":
@@ -174,4 +175,9 @@ func wanted(goType string) string {
 		return "a list"
 	}
 	return "a mapping of " + strings.Join(keysOf(strings.TrimPrefix(goType, "llmscripted.")), ", ")
+}
+
+// lazily compiles a pattern when it is first needed: most scripts are right.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

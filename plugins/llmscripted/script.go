@@ -320,13 +320,13 @@ func finishAction(bad *problems, kind string) action {
 	return finish(kind)
 }
 
-var codeForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+var codeForm = lazily(`^[A-Z][A-Z0-9_]*$`)
 
 func (f *errorForm) action(bad *problems) action {
 	if f.Code == "" {
 		f.Code = llm.CodeServer
 	}
-	if !codeForm.MatchString(f.Code) {
+	if !codeForm().MatchString(f.Code) {
 		bad.say("error: the code %q must be upper case, such as SERVER, RATE_LIMIT or INVALID_REQUEST", f.Code)
 	}
 	if f.Status != 0 && (f.Status < 100 || f.Status > 599) {

@@ -3,7 +3,6 @@ package llmscripted
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"text/template"
 	"unicode"
@@ -19,12 +18,12 @@ type text struct {
 	template *template.Template // nil for plain text
 }
 
-var templatePlace = regexp.MustCompile(`^:(?:[0-9]+:)*\s*`)
+var templatePlace = lazily(`^:(?:[0-9]+:)*\s*`)
 
 // templateText takes out of an error what a reader of the script cannot use.
 func templateText(key string, err error) string {
 	s := strings.TrimPrefix(err.Error(), "template: "+key)
-	s = templatePlace.ReplaceAllString(s, "")
+	s = templatePlace().ReplaceAllString(s, "")
 	return key + ": " + strings.TrimPrefix(s, fmt.Sprintf("executing %q at ", key))
 }
 
