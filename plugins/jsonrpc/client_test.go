@@ -33,7 +33,7 @@ rules:
   - when: {text: hang}
     reply: [{text: "one two"}, {delay: 10m}]
   - when: {text: long}
-    reply: [{text: "word ", repeat: 2000}]
+    reply: [{delay: 300ms}, {text: "word ", repeat: 2000}] # the answer to the prompt comes first
   - when: {text: call, step: 1}
     reply: [{call: {tool: read, args: {}}}, {usage: {inputTokens: 3, outputTokens: 2}}]
   - reply: [{text: "said {{user}}"}, {usage: {inputTokens: 5, outputTokens: 4}}]
