@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -235,13 +234,6 @@ func (l *Log) Subscribe(s *Subscription) {
 		}
 	}
 	l.subs = append(subs, s)
-}
-
-// Unsubscribe takes a subscription off the log.
-func (l *Log) Unsubscribe(s *Subscription) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.subs = slices.DeleteFunc(slices.Clone(l.subs), func(x *Subscription) bool { return x == s })
 }
 
 // View runs f while no event is being applied, so that it may read the folds.

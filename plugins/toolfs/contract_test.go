@@ -18,30 +18,30 @@ func TestDeclaration(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("a.txt", "one\ntwo\n")
+	x.Put("a.txt", "one\ntwo\n")
 	t.Run("read", func(t *testing.T) {
-		x.put("huge", strings.Repeat("text\n", 2000))
-		if err := os.Truncate(x.path("huge"), 1<<40); err != nil {
+		x.Put("huge", strings.Repeat("text\n", 2000))
+		if err := os.Truncate(x.Path("huge"), 1<<40); err != nil {
 			t.Fatal(err)
 		}
 		tooltest.TestTool(t, x.f.read, tooltest.Options{
-			CWD:      x.dir,
-			Good:     []string{`{"file_path":"a.txt","offset":1,"limit":5}`, fmt.Sprintf(`{"file_path":%q}`, x.path("a.txt"))},
+			CWD:      x.Dir,
+			Good:     []string{`{"file_path":"a.txt","offset":1,"limit":5}`, fmt.Sprintf(`{"file_path":%q}`, x.Path("a.txt"))},
 			NotEmpty: []string{"file_path"},
 			Slow:     `{"file_path":"huge","offset":1000000}`,
 		})
 	})
 	t.Run("write", func(t *testing.T) {
 		tooltest.TestTool(t, x.f.write, tooltest.Options{
-			CWD:      x.dir,
+			CWD:      x.Dir,
 			Good:     []string{`{"file_path":"b/c.txt","content":"hello\n"}`, `{"file_path":"b/d.txt","content":""}`},
 			NotEmpty: []string{"file_path"},
 		})
 	})
 	t.Run("edit", func(t *testing.T) {
-		x.put("e.txt", "x y\n")
+		x.Put("e.txt", "x y\n")
 		tooltest.TestTool(t, x.f.edit, tooltest.Options{
-			CWD: x.dir,
+			CWD: x.Dir,
 			// The file grows by one letter a call, so each call finds its text.
 			Good:     []string{`{"file_path":"e.txt","old_string":" y","new_string":"x y","replace_all":true}`},
 			NotEmpty: []string{"file_path"},

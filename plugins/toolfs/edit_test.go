@@ -47,8 +47,8 @@ func TestEdit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := setUp(t, defaults())
-			x.put("f", c.before)
-			x.good("edit", args{"file_path": "f", "old_string": c.old, "new_string": c.new, "replace_all": c.all})
+			x.Put("f", c.before)
+			x.Good("edit", args{"file_path": "f", "old_string": c.old, "new_string": c.new, "replace_all": c.all})
 			if d := cmp.Diff(c.want, x.get("f")); d != "" {
 				t.Error(d)
 			}
@@ -67,15 +67,15 @@ func TestEditKeepsUTF16(t *testing.T) {
 			}
 			return string(b)
 		}
-		x.put("f", encode("é\r\n世界\r\n"))
-		x.good("edit", args{"file_path": "f", "old_string": "é\n世", "new_string": "é\n👋\n世"})
+		x.Put("f", encode("é\r\n世界\r\n"))
+		x.Good("edit", args{"file_path": "f", "old_string": "é\n世", "new_string": "é\n👋\n世"})
 		if d := cmp.Diff(encode("é\r\n👋\r\n世界\r\n"), x.get("f")); d != "" {
 			t.Error(d)
 		}
 	}
 	damaged := "\xff\xfea\x00\x00\xd8b\x00"
-	x.put("f", damaged)
-	x.bad("edit", args{"file_path": "f", "old_string": "a", "new_string": "b"}, codeFailed, "damaged")
+	x.Put("f", damaged)
+	x.Bad("edit", args{"file_path": "f", "old_string": "a", "new_string": "b"}, codeFailed, "damaged")
 	if got := x.get("f"); got != damaged {
 		t.Errorf("a file with half a surrogate became %q", got)
 	}
@@ -83,8 +83,8 @@ func TestEditKeepsUTF16(t *testing.T) {
 
 func TestEditSays(t *testing.T) {
 	x := setUp(t, defaults())
-	p := x.put("f", "a\nb\na\nb\na\n")
-	got := x.good("edit", args{"file_path": "f", "old_string": "a", "new_string": "x", "replace_all": true})
+	p := x.Put("f", "a\nb\na\nb\na\n")
+	got := x.Good("edit", args{"file_path": "f", "old_string": "a", "new_string": "x", "replace_all": true})
 	if want := x.wrapped("f", "Updated file (3 replacements, lines 1, 3, 5)"); got != want {
 		t.Errorf("result %q, want %q", got, want)
 	}
@@ -110,23 +110,23 @@ func TestEditSays(t *testing.T) {
 func TestEditRefuses(t *testing.T) {
 	x := setUp(t, defaults())
 	const before = "func main() {\n\tprintln(\"one\")\n}\n\nfunc other() {\n\tprintln(\"one\")\n}\n"
-	x.put("f.go", before)
-	x.put("bin", "a\x00b")
-	x.put("d/f", "")
+	x.Put("f.go", before)
+	x.Put("bin", "a\x00b")
+	x.Put("d/f", "")
 	many := strings.Repeat("a\n", 30)
-	x.put("many", many)
-	x.bad("edit", args{"file_path": "f.go", "old_string": "missing text", "new_string": "x"}, codeNoMatch, "not in it")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "    println(\"one\")", "new_string": "x"}, codeNoMatch, "line 2", "white space")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "func othex() {", "new_string": "x"}, codeNoMatch, "most similar line is 5: func other() {")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "1: func main() {\n2: \tprintln(\"one\")\n", "new_string": "x"}, codeNoMatch, "leave out the line numbers")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "println(\"one\")", "new_string": "x"}, codeNotUnique, "2 times", "lines 2, 6", "replace_all")
-	x.bad("edit", args{"file_path": "many", "old_string": "a", "new_string": "x"}, codeNotUnique, "30 times", "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "main", "new_string": "main"}, codeArguments, "the same")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "{\n", "new_string": "{\r\n"}, codeArguments, "the same")
-	x.bad("edit", args{"file_path": "f.go", "old_string": "", "new_string": "x"}, codeArguments, "not empty", "write")
-	x.bad("edit", args{"file_path": "bin", "old_string": "a", "new_string": "x"}, codeBinary, "binary")
-	x.bad("edit", args{"file_path": "d", "old_string": "a", "new_string": "x"}, codeNotFile, "directory")
-	x.bad("edit", args{"file_path": "f.og", "old_string": "a", "new_string": "x"}, codeNotFound, "did you mean", x.path("f.go"))
+	x.Put("many", many)
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "missing text", "new_string": "x"}, codeNoMatch, "not in it")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "    println(\"one\")", "new_string": "x"}, codeNoMatch, "line 2", "white space")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "func othex() {", "new_string": "x"}, codeNoMatch, "most similar line is 5: func other() {")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "1: func main() {\n2: \tprintln(\"one\")\n", "new_string": "x"}, codeNoMatch, "leave out the line numbers")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "println(\"one\")", "new_string": "x"}, codeNotUnique, "2 times", "lines 2, 6", "replace_all")
+	x.Bad("edit", args{"file_path": "many", "old_string": "a", "new_string": "x"}, codeNotUnique, "30 times", "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "main", "new_string": "main"}, codeArguments, "the same")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "{\n", "new_string": "{\r\n"}, codeArguments, "the same")
+	x.Bad("edit", args{"file_path": "f.go", "old_string": "", "new_string": "x"}, codeArguments, "not empty", "write")
+	x.Bad("edit", args{"file_path": "bin", "old_string": "a", "new_string": "x"}, codeBinary, "binary")
+	x.Bad("edit", args{"file_path": "d", "old_string": "a", "new_string": "x"}, codeNotFile, "directory")
+	x.Bad("edit", args{"file_path": "f.og", "old_string": "a", "new_string": "x"}, codeNotFound, "did you mean", x.Path("f.go"))
 	if got := x.get("f.go"); got != before {
 		t.Errorf("a refused edit changed the file: %q", got)
 	}
@@ -140,11 +140,11 @@ func TestEditBounds(t *testing.T) {
 	c.EditBytes = 4096
 	x := setUp(t, c)
 	fits := strings.Repeat("a", 4096)
-	x.put("f", fits)
-	x.bad("edit", args{"file_path": "f", "old_string": "a", "new_string": "bb", "replace_all": true}, codeTooLarge, "would become larger")
-	x.put("g", fits+"a")
-	x.bad("edit", args{"file_path": "g", "old_string": "a", "new_string": "", "replace_all": true}, codeTooLarge, "larger than 4096")
-	x.good("edit", args{"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": true})
+	x.Put("f", fits)
+	x.Bad("edit", args{"file_path": "f", "old_string": "a", "new_string": "bb", "replace_all": true}, codeTooLarge, "would become larger")
+	x.Put("g", fits+"a")
+	x.Bad("edit", args{"file_path": "g", "old_string": "a", "new_string": "", "replace_all": true}, codeTooLarge, "larger than 4096")
+	x.Good("edit", args{"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": true})
 	if x.get("f") != strings.Repeat("b", 4096) {
 		t.Error("not everything was replaced")
 	}
@@ -152,7 +152,7 @@ func TestEditBounds(t *testing.T) {
 
 func TestEditCreates(t *testing.T) {
 	x := setUp(t, defaults())
-	got := x.good("edit", args{"file_path": "new/dir/f.txt", "old_string": "", "new_string": "a\nb\n"})
+	got := x.Good("edit", args{"file_path": "new/dir/f.txt", "old_string": "", "new_string": "a\nb\n"})
 	if want := x.wrapped("new/dir/f.txt", "Created file (2 lines)"); got != want {
 		t.Errorf("result %q, want %q", got, want)
 	}
@@ -175,22 +175,22 @@ func TestEditsDoNotDrift(t *testing.T) {
 			content := func(word string) string {
 				return c.head + strings.Join([]string{"first", "the " + word, "and " + word, "last"}, c.end) + c.tail
 			}
-			x.put("f", content("w0"))
+			x.Put("f", content("w0"))
 			for i := 1; i <= 20; i++ {
 				was, is, between := fmt.Sprintf("w%d", i-1), fmt.Sprintf("w%d", i), fmt.Sprintf("v%d", i)
-				if got := x.good("read", args{"file_path": "f"}); strings.ContainsAny(got, "\r\ufeff") || !strings.Contains(got, "2: the "+was+"\n3: and "+was+"\n") {
+				if got := x.Good("read", args{"file_path": "f"}); strings.ContainsAny(got, "\r\ufeff") || !strings.Contains(got, "2: the "+was+"\n3: and "+was+"\n") {
 					t.Fatalf("round %d: read gives %q", i, got)
 				}
-				x.good("edit", args{"file_path": "f", "old_string": "the " + was + "\nand " + was, "new_string": "the " + between + "\nand " + between})
+				x.Good("edit", args{"file_path": "f", "old_string": "the " + was + "\nand " + was, "new_string": "the " + between + "\nand " + between})
 				if d := cmp.Diff(content(between), x.get("f")); d != "" {
 					t.Fatalf("round %d, first edit: %s", i, d)
 				}
-				x.good("edit", args{"file_path": "f", "old_string": between, "new_string": is, "replace_all": true})
+				x.Good("edit", args{"file_path": "f", "old_string": between, "new_string": is, "replace_all": true})
 				if d := cmp.Diff(content(is), x.get("f")); d != "" {
 					t.Fatalf("round %d, second edit: %s", i, d)
 				}
 				whole := strings.ReplaceAll(strings.TrimPrefix(content(is), c.head), "\r\n", "\n")
-				x.good("write", args{"file_path": "f", "content": whole})
+				x.Good("write", args{"file_path": "f", "content": whole})
 				if d := cmp.Diff(content(is), x.get("f")); d != "" {
 					t.Fatalf("round %d, write: %s", i, d)
 				}
@@ -244,7 +244,7 @@ func TestParallelEditsAreNotLost(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&content, "<%d>\n", i)
 	}
-	x.put("f", content.String())
+	x.Put("f", content.String())
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {

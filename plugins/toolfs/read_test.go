@@ -15,7 +15,7 @@ import (
 )
 
 func (x *fixture) wrapped(name, content string) string {
-	return fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", x.path(name), content)
+	return fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", x.Path(name), content)
 }
 
 // The form of the result is that recorded from the peer.
@@ -47,8 +47,8 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := setUp(t, defaults())
-			c.args["file_path"] = x.put("f.txt", c.content)
-			if d := cmp.Diff(x.wrapped("f.txt", c.want), x.good("read", c.args)); d != "" {
+			c.args["file_path"] = x.Put("f.txt", c.content)
+			if d := cmp.Diff(x.wrapped("f.txt", c.want), x.Good("read", c.args)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -57,22 +57,22 @@ func TestRead(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("main.go", "package main\n")
-	x.put("Makefile", "all:\n")
-	x.put("sub/f", "")
-	x.put("bin", "\x7fELF\x00\x00")
-	x.put("koi8", "\xcf\xf0\xe8\xe2\xe5\xf2")
-	x.bad("read", args{"file_path": "mian.go"}, codeNotFound, "not found", "did you mean", x.path("main.go"))
-	x.bad("read", args{"file_path": "makefile.am"}, codeNotFound, x.path("Makefile"))
-	x.bad("read", args{"file_path": "main.ts"}, codeNotFound, x.path("main.go"))
-	x.bad("read", args{"file_path": "none/of/this"}, codeNotFound, "does not exist either", fmt.Sprintf("only %q does", x.dir))
-	x.bad("read", args{"file_path": "sub"}, codeNotFile, "is a directory", "glob", x.path("sub/**"))
-	x.bad("read", args{"file_path": "bin"}, codeBinary, "binary", "6 bytes")
-	x.bad("read", args{"file_path": "koi8"}, codeBinary, "not UTF-8")
-	x.bad("read", args{"file_path": "main.go", "offset": 2}, codeArguments, "it has 1 lines")
-	x.bad("read", args{"file_path": "main.go", "offset": -1}, codeArguments, "1 or more")
-	x.bad("read", args{"file_path": "main.go", "limit": -1}, codeArguments, "1 or more")
-	x.bad("read", args{"file_path": "main.go/x"}, codeFailed, "not a directory")
+	x.Put("main.go", "package main\n")
+	x.Put("Makefile", "all:\n")
+	x.Put("sub/f", "")
+	x.Put("bin", "\x7fELF\x00\x00")
+	x.Put("koi8", "\xcf\xf0\xe8\xe2\xe5\xf2")
+	x.Bad("read", args{"file_path": "mian.go"}, codeNotFound, "not found", "did you mean", x.Path("main.go"))
+	x.Bad("read", args{"file_path": "makefile.am"}, codeNotFound, x.Path("Makefile"))
+	x.Bad("read", args{"file_path": "main.ts"}, codeNotFound, x.Path("main.go"))
+	x.Bad("read", args{"file_path": "none/of/this"}, codeNotFound, "does not exist either", fmt.Sprintf("only %q does", x.Dir))
+	x.Bad("read", args{"file_path": "sub"}, codeNotFile, "is a directory", "glob", x.Path("sub/**"))
+	x.Bad("read", args{"file_path": "bin"}, codeBinary, "binary", "6 bytes")
+	x.Bad("read", args{"file_path": "koi8"}, codeBinary, "not UTF-8")
+	x.Bad("read", args{"file_path": "main.go", "offset": 2}, codeArguments, "it has 1 lines")
+	x.Bad("read", args{"file_path": "main.go", "offset": -1}, codeArguments, "1 or more")
+	x.Bad("read", args{"file_path": "main.go", "limit": -1}, codeArguments, "1 or more")
+	x.Bad("read", args{"file_path": "main.go/x"}, codeFailed, "not a directory")
 	if res := x.call("read", args{"file_path": "zzz"}); strings.Contains(text(res), "did you mean") {
 		t.Errorf("a name like no other: %s", text(res))
 	}
@@ -81,8 +81,8 @@ func TestReadRefuses(t *testing.T) {
 func TestReadBounds(t *testing.T) {
 	t.Run("lines", func(t *testing.T) {
 		x := setUp(t, defaults())
-		x.put("f", strings.Repeat("line\n", 2500))
-		got := x.good("read", args{"file_path": "f"})
+		x.Put("f", strings.Repeat("line\n", 2500))
+		got := x.Good("read", args{"file_path": "f"})
 		if !strings.Contains(got, "\n2000: line\n\n(showing lines 1-2000 of 2500; use offset 2001 to read on)") {
 			t.Errorf("the end of the result: %q", got[len(got)-200:])
 		}
@@ -90,10 +90,10 @@ func TestReadBounds(t *testing.T) {
 	t.Run("bytes, and reading on covers all", func(t *testing.T) {
 		x := setUp(t, defaults())
 		const lines = 1500
-		x.put("f", strings.Repeat(strings.Repeat("世", 60)+"\n", lines))
+		x.Put("f", strings.Repeat(strings.Repeat("世", 60)+"\n", lines))
 		seen := 0
 		for offset := 1; offset <= lines; {
-			got := x.good("read", args{"file_path": "f", "offset": offset})
+			got := x.Good("read", args{"file_path": "f", "offset": offset})
 			if len(got) > 51<<10 {
 				t.Fatalf("a result of %d bytes", len(got))
 			}
@@ -110,8 +110,8 @@ func TestReadBounds(t *testing.T) {
 	})
 	t.Run("long lines", func(t *testing.T) {
 		x := setUp(t, defaults())
-		x.put("f", strings.Repeat("世", 2000)+"\r\n"+strings.Repeat("界", 2001)+"\n"+strings.Repeat("x", 300_000)+"\nend\n")
-		got := x.good("read", args{"file_path": "f"})
+		x.Put("f", strings.Repeat("世", 2000)+"\r\n"+strings.Repeat("界", 2001)+"\n"+strings.Repeat("x", 300_000)+"\nend\n")
+		got := x.Good("read", args{"file_path": "f"})
 		want := x.wrapped("f", "1: "+strings.Repeat("世", 2000)+
 			"\n2: "+strings.Repeat("界", 2000)+"… (cut at 2000 characters)"+
 			"\n3: "+strings.Repeat("x", 2000)+"… (cut at 2000 characters)\n4: end\n\n(End of file - total 4 lines)")
@@ -122,8 +122,8 @@ func TestReadBounds(t *testing.T) {
 	t.Run("a line end on the edge of the buffer", func(t *testing.T) {
 		x := setUp(t, defaults())
 		for n := 64<<10 - 3; n <= 64<<10+2; n++ {
-			x.put("f", strings.Repeat("x", n)+"\r\nend\r\n")
-			got := x.good("read", args{"file_path": "f"})
+			x.Put("f", strings.Repeat("x", n)+"\r\nend\r\n")
+			got := x.Good("read", args{"file_path": "f"})
 			if !strings.HasSuffix(got, "(cut at 2000 characters)\n2: end\n\n(End of file - total 2 lines)\n</content>") {
 				t.Errorf("%d bytes: %q", n, got[len(got)-100:])
 			}
@@ -137,14 +137,14 @@ func TestReadHugeFiles(t *testing.T) {
 	x := setUp(t, defaults())
 	sparse := func(name, head string, size int64) {
 		t.Helper()
-		x.put(name, head)
-		if err := os.Truncate(x.path(name), size); err != nil {
+		x.Put(name, head)
+		if err := os.Truncate(x.Path(name), size); err != nil {
 			t.Fatal(err)
 		}
 	}
 	sparse("zeros", "", 1<<30)
 	sparse("head", strings.Repeat("text\n", 4000), 1<<30)
-	f, err := os.Create(x.path("line"))
+	f, err := os.Create(x.Path("line"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,16 +158,16 @@ func TestReadHugeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	grown := allocated(func() {
-		x.bad("read", args{"file_path": "zeros"}, codeBinary, "1073741824 bytes")
-		got := x.good("read", args{"file_path": "head", "offset": 3000, "limit": 3})
+		x.Bad("read", args{"file_path": "zeros"}, codeBinary, "1073741824 bytes")
+		got := x.Good("read", args{"file_path": "head", "offset": 3000, "limit": 3})
 		if !strings.Contains(got, "3000: text\n3001: text\n3002: text\n\n(showing lines 3000-3002 of at least ") {
 			t.Errorf("the middle of a huge file: %.300q", got)
 		}
-		got = x.good("read", args{"file_path": "line"})
+		got = x.Good("read", args{"file_path": "line"})
 		if len(got) > 60<<10 || !utf8.ValidString(got) || !strings.Contains(got, "(cut at 2000 characters)") {
 			t.Errorf("a line of 200 MB gave %d bytes: %.100q", len(got), got)
 		}
-		x.bad("edit", args{"file_path": "line", "old_string": "a", "new_string": "b"}, codeTooLarge, "sed")
+		x.Bad("edit", args{"file_path": "line", "old_string": "a", "new_string": "b"}, codeTooLarge, "sed")
 	})
 	if grown > 100<<20 {
 		t.Errorf("the calls allocated %d MiB", grown>>20)
@@ -186,15 +186,15 @@ func allocated(f func()) uint64 {
 
 func TestReadIsCancelled(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("f", strings.Repeat("a\n", 5000))
-	if err := os.Truncate(x.path("f"), 1<<40); err != nil {
+	x.Put("f", strings.Repeat("a\n", 5000))
+	if err := os.Truncate(x.Path("f"), 1<<40); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if res := x.callWith(ctx, "read", args{"file_path": "f", "offset": 1_000_000}); !res.IsError || res.Error.Code != "ABORTED" {
+		if res := x.Call(ctx, "read", args{"file_path": "f", "offset": 1_000_000}); !res.IsError || res.Error.Code != "ABORTED" {
 			t.Errorf("result %+v, want that it was cancelled", res)
 		}
 	}()
@@ -207,7 +207,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf\n\n"), 2, 1)
 	f.Fuzz(func(t *testing.T, content []byte, offset, limit int) {
 		x := setUp(t, defaults())
-		x.put("f", string(content))
+		x.Put("f", string(content))
 		res := x.call("read", args{"file_path": "f", "offset": offset, "limit": limit})
 		if got := text(res); !utf8.ValidString(got) || len(got) > 60<<10 {
 			t.Errorf("%d bytes, valid %v", len(got), utf8.ValidString(got))

@@ -10,19 +10,19 @@ import (
 )
 
 func (x *fixture) mode(name string) fs.FileMode {
-	x.t.Helper()
-	info, err := os.Stat(x.path(name))
+	x.T.Helper()
+	info, err := os.Stat(x.Path(name))
 	if err != nil {
-		x.t.Fatal(err)
+		x.T.Fatal(err)
 	}
 	return info.Mode()
 }
 
 // changes are the ways to give the file f the content "after\n".
 var changes = map[string]func(x *fixture, name string){
-	"write": func(x *fixture, name string) { x.good("write", args{"file_path": name, "content": "after\n"}) },
+	"write": func(x *fixture, name string) { x.Good("write", args{"file_path": name, "content": "after\n"}) },
 	"edit": func(x *fixture, name string) {
-		x.good("edit", args{"file_path": name, "old_string": "before", "new_string": "after"})
+		x.Good("edit", args{"file_path": name, "old_string": "before", "new_string": "after"})
 	},
 }
 
@@ -31,7 +31,7 @@ func TestChangeKeepsTheMode(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			x := setUp(t, defaults())
 			for _, mode := range []fs.FileMode{0o600, 0o755, 0o640, 0o666} {
-				if err := os.Chmod(x.put("f", "before\n"), mode); err != nil {
+				if err := os.Chmod(x.Put("f", "before\n"), mode); err != nil {
 					t.Fatal(err)
 				}
 				change(x, "f")
@@ -45,14 +45,14 @@ func TestChangeKeepsTheMode(t *testing.T) {
 
 func TestNewFilesHaveTheUsualMode(t *testing.T) {
 	x := setUp(t, defaults())
-	usual, err := os.Create(x.path("usual"))
+	usual, err := os.Create(x.Path("usual"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := usual.Close(); err != nil {
 		t.Fatal(err)
 	}
-	x.good("write", args{"file_path": "f", "content": "x"})
+	x.Good("write", args{"file_path": "f", "content": "x"})
 	if got, want := x.mode("f"), x.mode("usual"); got != want {
 		t.Errorf("mode %v, want %v", got, want)
 	}
@@ -62,16 +62,16 @@ func TestChangeGoesThroughLinks(t *testing.T) {
 	for how, change := range changes {
 		t.Run(how, func(t *testing.T) {
 			x := setUp(t, defaults())
-			x.put("real/f", "before\n")
-			if err := os.Symlink("real/f", x.path("link")); err != nil {
+			x.Put("real/f", "before\n")
+			if err := os.Symlink("real/f", x.Path("link")); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Symlink("link", x.path("link2")); err != nil {
+			if err := os.Symlink("link", x.Path("link2")); err != nil {
 				t.Fatal(err)
 			}
 			change(x, "link2")
 			for _, name := range []string{"link", "link2"} {
-				if info, err := os.Lstat(x.path(name)); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+				if info, err := os.Lstat(x.Path(name)); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 					t.Errorf("%s is no link any more: %v %v", name, info.Mode(), err)
 				}
 			}
@@ -85,26 +85,26 @@ func TestChangeGoesThroughLinks(t *testing.T) {
 func TestWriteThroughALinkToNothing(t *testing.T) {
 	x := setUp(t, defaults())
 	for link, to := range map[string]string{"a": "b", "b": "new/f", "loop1": "loop2", "loop2": "loop1"} {
-		if err := os.Symlink(to, x.path(link)); err != nil {
+		if err := os.Symlink(to, x.Path(link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	x.good("write", args{"file_path": "a", "content": "after\n"})
+	x.Good("write", args{"file_path": "a", "content": "after\n"})
 	if got := x.get("new/f"); got != "after\n" {
 		t.Errorf("the target holds %q", got)
 	}
-	if to, err := os.Readlink(x.path("a")); err != nil || to != "b" {
+	if to, err := os.Readlink(x.Path("a")); err != nil || to != "b" {
 		t.Errorf("the link leads to %q: %v", to, err)
 	}
-	x.bad("write", args{"file_path": "loop1", "content": "x"}, codeFailed, "too many links")
-	x.bad("read", args{"file_path": "loop1"}, codeFailed, "too many")
+	x.Bad("write", args{"file_path": "loop1", "content": "x"}, codeFailed, "too many links")
+	x.Bad("read", args{"file_path": "loop1"}, codeFailed, "too many")
 }
 
 func TestChangeKeepsHardLinks(t *testing.T) {
 	for how, change := range changes {
 		t.Run(how, func(t *testing.T) {
 			x := setUp(t, defaults())
-			if err := os.Link(x.put("f", "before\n"), x.path("g")); err != nil {
+			if err := os.Link(x.Put("f", "before\n"), x.Path("g")); err != nil {
 				t.Fatal(err)
 			}
 			change(x, "f")
@@ -118,10 +118,10 @@ func TestChangeKeepsHardLinks(t *testing.T) {
 
 func TestRewriteShortens(t *testing.T) {
 	x := setUp(t, defaults())
-	if err := os.Link(x.put("f", "a long text before\n"), x.path("g")); err != nil {
+	if err := os.Link(x.Put("f", "a long text before\n"), x.Path("g")); err != nil {
 		t.Fatal(err)
 	}
-	x.good("write", args{"file_path": "f", "content": "x"})
+	x.Good("write", args{"file_path": "f", "content": "x"})
 	if got := x.get("g"); got != "x" {
 		t.Errorf("content %q", got)
 	}
@@ -129,7 +129,7 @@ func TestRewriteShortens(t *testing.T) {
 
 func TestChangeKeepsTheOwner(t *testing.T) {
 	x := setUp(t, defaults())
-	p := x.put("f", "before\n")
+	p := x.Put("f", "before\n")
 	// Only root may give files away; anybody else tests that nothing changes.
 	uid := os.Getuid()
 	if uid == 0 {
@@ -150,20 +150,20 @@ func TestChangeKeepsTheOwner(t *testing.T) {
 
 func TestPipesAndDevicesAreRefused(t *testing.T) {
 	x := setUp(t, defaults())
-	if err := syscall.Mkfifo(x.path("pipe"), 0o600); err != nil {
+	if err := syscall.Mkfifo(x.Path("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"pipe", "/dev/null"} {
-		x.bad("read", args{"file_path": p}, codeNotFile, "only regular files")
-		x.bad("write", args{"file_path": p, "content": "x"}, codeNotFile, "only regular files")
-		x.bad("edit", args{"file_path": p, "old_string": "a", "new_string": "x"}, codeNotFile, "only regular files")
+		x.Bad("read", args{"file_path": p}, codeNotFile, "only regular files")
+		x.Bad("write", args{"file_path": p, "content": "x"}, codeNotFile, "only regular files")
+		x.Bad("edit", args{"file_path": p, "old_string": "a", "new_string": "x"}, codeNotFile, "only regular files")
 	}
 }
 
 // Nothing is read-only for root, but the mode stays.
 func TestReadOnlyFilesAreRespected(t *testing.T) {
 	x := setUp(t, defaults())
-	p := x.put("f", "before\n")
+	p := x.Put("f", "before\n")
 	if err := os.Chmod(p, 0o444); err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +174,8 @@ func TestReadOnlyFilesAreRespected(t *testing.T) {
 		}
 		return
 	}
-	x.bad("write", args{"file_path": "f", "content": "x"}, codeFailed, "permission denied")
-	x.bad("edit", args{"file_path": "f", "old_string": "before", "new_string": "x"}, codeFailed, "permission denied")
+	x.Bad("write", args{"file_path": "f", "content": "x"}, codeFailed, "permission denied")
+	x.Bad("edit", args{"file_path": "f", "old_string": "before", "new_string": "x"}, codeFailed, "permission denied")
 	if got := x.get("f"); got != "before\n" {
 		t.Errorf("content %q", got)
 	}
@@ -185,11 +185,11 @@ func TestFolderThatTakesNoNewFile(t *testing.T) {
 	for how, change := range changes {
 		t.Run(how, func(t *testing.T) {
 			x := setUp(t, defaults())
-			x.put("d/f", "before\n")
-			if err := os.Chmod(x.path("d"), 0o555); err != nil {
+			x.Put("d/f", "before\n")
+			if err := os.Chmod(x.Path("d"), 0o555); err != nil {
 				t.Fatal(err)
 			}
-			defer os.Chmod(x.path("d"), 0o755)
+			defer os.Chmod(x.Path("d"), 0o755)
 			change(x, "d/f")
 			if got := x.get("d/f"); got != "after\n" {
 				t.Errorf("content %q", got)

@@ -38,8 +38,8 @@ func TestWrite(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := setUp(t, defaults())
-			x.put("f", c.before)
-			got := x.good("write", args{"file_path": "f", "content": c.content})
+			x.Put("f", c.before)
+			got := x.Good("write", args{"file_path": "f", "content": c.content})
 			if want := x.wrapped("f", c.said); got != want {
 				t.Errorf("result %q, want %q", got, want)
 			}
@@ -67,9 +67,9 @@ func TestWriteCreates(t *testing.T) {
 
 func TestWriteRefuses(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("d/f", "x")
-	x.bad("write", args{"file_path": "d", "content": "x"}, codeNotFile, "directory")
-	x.bad("write", args{"file_path": "d/f/g", "content": "x"}, codeFailed, "not a directory")
+	x.Put("d/f", "x")
+	x.Bad("write", args{"file_path": "d", "content": "x"}, codeNotFile, "directory")
+	x.Bad("write", args{"file_path": "d/f/g", "content": "x"}, codeFailed, "not a directory")
 	x.onlyFiles("d", "f")
 }
 
@@ -83,8 +83,8 @@ func TestWriteDiffIsBounded(t *testing.T) {
 	if res.IsError || res.Meta != nil {
 		t.Errorf("a diff of too large a text: %.200s", res.Meta)
 	}
-	x.put("big", strings.Repeat("x", 9<<20))
-	x.good("write", args{"file_path": "big", "content": "small\n"})
+	x.Put("big", strings.Repeat("x", 9<<20))
+	x.Good("write", args{"file_path": "big", "content": "small\n"})
 	if got := x.get("big"); got != "small\n" {
 		t.Errorf("content %.20q", got)
 	}
@@ -92,16 +92,16 @@ func TestWriteDiffIsBounded(t *testing.T) {
 
 func TestWriteIsCancelled(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("f", "before")
+	x.Put("f", "before")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if res := x.callWith(ctx, "write", args{"file_path": "f", "content": "after"}); !res.IsError || res.Error.Code != "ABORTED" {
+	if res := x.Call(ctx, "write", args{"file_path": "f", "content": "after"}); !res.IsError || res.Error.Code != "ABORTED" {
 		t.Errorf("result %+v", res)
 	}
 	if got := x.get("f"); got != "before" {
 		t.Errorf("a cancelled call wrote %q", got)
 	}
-	unlock, err := x.f.locks.lock(t.Context(), x.path("f"))
+	unlock, err := x.f.locks.lock(t.Context(), x.Path("f"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestWriteIsCancelled(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if res := x.callWith(ctx, "write", args{"file_path": "f", "content": "after"}); !res.IsError {
+		if res := x.Call(ctx, "write", args{"file_path": "f", "content": "after"}); !res.IsError {
 			t.Error("a call did not wait for the one before it")
 		}
 	}()
@@ -142,28 +142,28 @@ func TestConfig(t *testing.T) {
 
 func BenchmarkRead(b *testing.B) {
 	x := setUp(b, defaults())
-	x.put("f", strings.Repeat("\tif err := something(); err != nil {\n", 1000))
+	x.Put("f", strings.Repeat("\tif err := something(); err != nil {\n", 1000))
 	for b.Loop() {
-		x.good("read", args{"file_path": "f"})
+		x.Good("read", args{"file_path": "f"})
 	}
 }
 
 func BenchmarkEdit(b *testing.B) {
 	x := setUp(b, defaults())
-	x.put("f", strings.Repeat("\tif err := something(); err != nil {\n", 1000)+"word\n"+strings.Repeat("\tx++\n", 1000))
+	x.Put("f", strings.Repeat("\tif err := something(); err != nil {\n", 1000)+"word\n"+strings.Repeat("\tx++\n", 1000))
 	words := [2]string{"word", "other"}
 	for i := 0; b.Loop(); i++ {
-		x.good("edit", args{"file_path": "f", "old_string": words[i%2], "new_string": words[1-i%2]})
+		x.Good("edit", args{"file_path": "f", "old_string": words[i%2], "new_string": words[1-i%2]})
 	}
 }
 
 func BenchmarkWrite(b *testing.B) {
 	x := setUp(b, defaults())
 	content := strings.Repeat("\tif err := something(); err != nil {\n", 1000)
-	if err := os.MkdirAll(x.path("d"), 0o755); err != nil {
+	if err := os.MkdirAll(x.Path("d"), 0o755); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		x.good("write", args{"file_path": "d/f", "content": content})
+		x.Good("write", args{"file_path": "d/f", "content": content})
 	}
 }

@@ -32,22 +32,22 @@ func TestConfig(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("a/b.go", "package b\n")
-	x.put("a/c.txt", "text\n")
+	x.Put("a/b.go", "package b\n")
+	x.Put("a/c.txt", "text\n")
 	t.Run("glob", func(t *testing.T) {
 		tooltest.TestTool(t, x.s.glob, tooltest.Options{
-			CWD:      x.dir,
+			CWD:      x.Dir,
 			Good:     []string{`{"pattern":"**/*.go","path":"a"}`, `{"pattern":"nothing"}`},
 			NotEmpty: []string{"pattern"},
 		})
 	})
 	t.Run("grep", func(t *testing.T) {
-		x.put("huge/f", strings.Repeat("text\n", 2000))
-		if err := os.Truncate(x.path("huge/f"), 1<<40); err != nil {
+		x.Put("huge/f", strings.Repeat("text\n", 2000))
+		if err := os.Truncate(x.Path("huge/f"), 1<<40); err != nil {
 			t.Fatal(err)
 		}
 		tooltest.TestTool(t, x.s.grep, tooltest.Options{
-			CWD:  x.dir,
+			CWD:  x.Dir,
 			Good: []string{`{"pattern":"pack.*","path":"a","include":"*.go"}`, `{"pattern":"nothing","path":"a"}`},
 			Slow: `{"pattern":"nothing","path":"huge"}`,
 		})

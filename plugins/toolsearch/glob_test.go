@@ -44,7 +44,7 @@ func TestGlob(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := setUp(t, defaults())
 			x.files(c.files...)
-			if d := cmp.Diff(x.paths(c.want...), x.good("glob", c.args)); d != "" {
+			if d := cmp.Diff(x.paths(c.want...), x.Good("glob", c.args)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -54,7 +54,7 @@ func TestGlob(t *testing.T) {
 func TestGlobAbsolutePattern(t *testing.T) {
 	x := setUp(t, defaults())
 	x.files("a/f.go", "f.go")
-	if got := x.good("glob", args{"pattern": x.dir + "/a/*.go", "path": "elsewhere"}); got != x.path("a/f.go") {
+	if got := x.Good("glob", args{"pattern": x.Dir + "/a/*.go", "path": "elsewhere"}); got != x.Path("a/f.go") {
 		t.Errorf("result %q", got)
 	}
 }
@@ -62,19 +62,19 @@ func TestGlobAbsolutePattern(t *testing.T) {
 func TestGlobFindsNothing(t *testing.T) {
 	x := setUp(t, defaults())
 	x.files("a/f.go")
-	if got, want := x.good("glob", args{"pattern": "*.go"}), "No files match *.go in "+x.dir+" (without ** a pattern looks only in the folders it names)"; got != want {
+	if got, want := x.Good("glob", args{"pattern": "*.go"}), "No files match *.go in "+x.Dir+" (without ** a pattern looks only in the folders it names)"; got != want {
 		t.Errorf("result %q, want %q", got, want)
 	}
-	if got, want := x.good("glob", args{"pattern": "**/*.c"}), "No files match **/*.c in "+x.dir; got != want {
+	if got, want := x.Good("glob", args{"pattern": "**/*.c"}), "No files match **/*.c in "+x.Dir; got != want {
 		t.Errorf("result %q, want %q", got, want)
 	}
-	if got, want := x.good("glob", args{"pattern": "none/**/*.c"}), "No files match **/*.c in "+x.path("none"); got != want {
+	if got, want := x.Good("glob", args{"pattern": "none/**/*.c"}), "No files match **/*.c in "+x.Path("none"); got != want {
 		t.Errorf("result %q, want %q", got, want)
 	}
-	x.bad("glob", args{"pattern": "*", "path": "none"}, codeNotFound, "not found")
-	x.bad("glob", args{"pattern": "*", "path": "a/f.go"}, codeFailed, "not a directory")
-	x.bad("glob", args{"pattern": "a["}, codeBadPattern, "not closed")
-	x.bad("glob", args{"pattern": "{a,b"}, codeBadPattern, "not closed")
+	x.Bad("glob", args{"pattern": "*", "path": "none"}, codeNotFound, "not found")
+	x.Bad("glob", args{"pattern": "*", "path": "a/f.go"}, codeFailed, "not a directory")
+	x.Bad("glob", args{"pattern": "a["}, codeBadPattern, "not closed")
+	x.Bad("glob", args{"pattern": "{a,b"}, codeBadPattern, "not closed")
 }
 
 func TestGlobBounds(t *testing.T) {
@@ -84,16 +84,16 @@ func TestGlobBounds(t *testing.T) {
 		names = append(names, fmt.Sprintf("d%d/f%03d", i%7, i))
 	}
 	x.files(names...)
-	got := x.good("glob", args{"pattern": "**/f*"})
+	got := x.Good("glob", args{"pattern": "**/f*"})
 	want := x.paths(slices.Clone(names[:100])...) + "\n\n(100 of 330 files, those changed last; use a narrower pattern or path to see others)"
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	long := strings.Repeat("long", 60)
 	for i := range 100 {
-		x.put(fmt.Sprintf("%s/%s/%s/g%d", long, long, long, i), "")
+		x.Put(fmt.Sprintf("%s/%s/%s/g%d", long, long, long, i), "")
 	}
-	got = x.good("glob", args{"pattern": "**/g*"})
+	got = x.Good("glob", args{"pattern": "**/g*"})
 	if len(got) > 51<<10 || !strings.Contains(got, " of 100 files, ") {
 		t.Errorf("%d bytes, which end in %q", len(got), got[len(got)-100:])
 	}
@@ -103,14 +103,14 @@ func TestGlobTakesTooLong(t *testing.T) {
 	c := defaults()
 	c.TimeoutMs = 1
 	x := setUp(t, c)
-	x.put("d/e", "")
+	x.Put("d/e", "")
 	ctx, cancel := x.s.limited(t.Context())
 	defer cancel()
 	<-ctx.Done()
-	if err := (&walk{base: x.dir, depth: -1}).run(ctx); !errors.Is(err, errTime) {
+	if err := (&walk{base: x.Dir, depth: -1}).run(ctx); !errors.Is(err, errTime) {
 		t.Errorf("the walk ends with %v", err)
 	}
-	got := x.s.globText(newest{most: 10}, x.dir, "**", true)
+	got := x.s.globText(newest{most: 10}, x.Dir, "**", true)
 	if !strings.HasSuffix(got, "(the search was stopped after 1ms, so there may be more; use a narrower pattern or path)") {
 		t.Errorf("result %q", got)
 	}
@@ -118,11 +118,11 @@ func TestGlobTakesTooLong(t *testing.T) {
 
 func TestSearchIsCancelled(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("f", "text\n")
+	x.Put("f", "text\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, name := range []string{"glob", "grep"} {
-		if res := x.callWith(ctx, name, args{"pattern": "nothing"}); !res.IsError || res.Error.Code != "ABORTED" {
+		if res := x.Call(ctx, name, args{"pattern": "nothing"}); !res.IsError || res.Error.Code != "ABORTED" {
 			t.Errorf("%s: result %+v, want that it was cancelled", name, res)
 		}
 	}
@@ -135,8 +135,8 @@ func TestGlobIgnoresWhatGitIgnores(t *testing.T) {
 	git := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = x.dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull, "HOME="+x.dir, "XDG_CONFIG_HOME="+x.dir)
+		cmd.Dir = x.Dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull, "HOME="+x.Dir, "XDG_CONFIG_HOME="+x.Dir)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("git %v: %v", args, err)
@@ -144,24 +144,24 @@ func TestGlobIgnoresWhatGitIgnores(t *testing.T) {
 		return string(out)
 	}
 	git("init", "-q")
-	x.put(".git/info/exclude", "*.local\n")
+	x.Put(".git/info/exclude", "*.local\n")
 	for name, content := range map[string]string{
 		".gitignore":         "node_modules/\n*.log\n!keep.log\n/dist\ndocs/**/*.pdf\n",
 		"pkg/.gitignore":     "!*.log\n/gen\n*.tmp\n",
 		"pkg/sub/.gitignore": "# nothing\n!x.tmp\n",
 	} {
-		x.put(name, content)
+		x.Put(name, content)
 	}
 	for _, name := range []string{
 		"a.go", "a.log", "keep.log", "a.local", "dist/x", "pkg/dist/x", "node_modules/m/i.js", "pkg/node_modules/m/i.js", "pkg/a.log", "pkg/gen/g",
 		"pkg/sub/gen/g", "pkg/a.tmp", "pkg/sub/x.tmp", "pkg/sub/y.tmp", "docs/a.pdf", "docs/x/y/b.pdf", "docs/x/b.md", "pkg/b.local",
 	} {
-		x.put(name, "")
+		x.Put(name, "")
 	}
 	all := func(a args) []string {
 		t.Helper()
 		a["pattern"] = "**"
-		got := strings.Split(x.good("glob", a), "\n")
+		got := strings.Split(x.Good("glob", a), "\n")
 		slices.Sort(got)
 		return got
 	}
@@ -170,9 +170,9 @@ func TestGlobIgnoresWhatGitIgnores(t *testing.T) {
 		if strings.Contains("/"+name, "/.") {
 			continue
 		}
-		want = append(want, x.path(name))
+		want = append(want, x.Path(name))
 		if strings.HasPrefix(name, "pkg/sub/") {
-			wantSub = append(wantSub, x.path(name))
+			wantSub = append(wantSub, x.Path(name))
 		}
 	}
 	slices.Sort(want)
@@ -184,10 +184,10 @@ func TestGlobIgnoresWhatGitIgnores(t *testing.T) {
 		t.Errorf("below a folder, git's (-) and ours (+): %s", d)
 	}
 	// A folder that is named is searched, ignored or not.
-	if d := cmp.Diff([]string{x.path("node_modules/m/i.js")}, all(args{"path": "node_modules"})); d != "" {
+	if d := cmp.Diff([]string{x.Path("node_modules/m/i.js")}, all(args{"path": "node_modules"})); d != "" {
 		t.Error(d)
 	}
-	if got := x.good("glob", args{"pattern": "node_modules/**/*.js"}); got != x.path("node_modules/m/i.js") {
+	if got := x.Good("glob", args{"pattern": "node_modules/**/*.js"}); got != x.Path("node_modules/m/i.js") {
 		t.Errorf("a pattern that names an ignored folder: %q", got)
 	}
 }
@@ -195,8 +195,8 @@ func TestGlobIgnoresWhatGitIgnores(t *testing.T) {
 func TestIgnoreFilesOutsideAWorkTree(t *testing.T) {
 	x := setUp(t, defaults())
 	x.files("a/b/c.go", "a/b/c.log", "a/d.log")
-	x.put(".gitignore", "*.log\n")
-	if got := x.good("glob", args{"pattern": "**", "path": "a/b"}); got != x.path("a/b/c.go") {
+	x.Put(".gitignore", "*.log\n")
+	if got := x.Good("glob", args{"pattern": "**", "path": "a/b"}); got != x.Path("a/b/c.go") {
 		t.Errorf("result %q", got)
 	}
 }

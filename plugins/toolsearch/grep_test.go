@@ -53,9 +53,9 @@ func TestGrep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := setUp(t, defaults())
 			for name, content := range c.files {
-				x.put(name, content)
+				x.Put(name, content)
 			}
-			if d := cmp.Diff(strings.ReplaceAll(c.want, "D/", x.dir+"/"), x.good("grep", c.args)); d != "" {
+			if d := cmp.Diff(strings.ReplaceAll(c.want, "D/", x.Dir+"/"), x.Good("grep", c.args)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -64,22 +64,22 @@ func TestGrep(t *testing.T) {
 
 func TestGrepRefuses(t *testing.T) {
 	x := setUp(t, defaults())
-	x.put("bin", "a\x00")
-	x.bad("grep", args{"pattern": ""}, codeArguments, "empty")
-	x.bad("grep", args{"pattern": "(a"}, codeBadPattern, "RE2", "missing closing )")
-	x.bad("grep", args{"pattern": "(?=a)"}, codeBadPattern, "look-around")
-	x.bad("grep", args{"pattern": `(a)\1`}, codeBadPattern, "back-references")
-	x.bad("grep", args{"pattern": "a", "include": "{a"}, codeBadPattern, "include")
-	x.bad("grep", args{"pattern": "a", "include": strings.Repeat("{a,b}", 9)}, codeBadPattern, "more than 8 braces")
-	x.bad("grep", args{"pattern": "a", "path": "none"}, codeNotFound, "not found")
-	x.bad("grep", args{"pattern": "a", "path": "bin"}, codeFailed, "binary")
+	x.Put("bin", "a\x00")
+	x.Bad("grep", args{"pattern": ""}, codeArguments, "empty")
+	x.Bad("grep", args{"pattern": "(a"}, codeBadPattern, "RE2", "missing closing )")
+	x.Bad("grep", args{"pattern": "(?=a)"}, codeBadPattern, "look-around")
+	x.Bad("grep", args{"pattern": `(a)\1`}, codeBadPattern, "back-references")
+	x.Bad("grep", args{"pattern": "a", "include": "{a"}, codeBadPattern, "include")
+	x.Bad("grep", args{"pattern": "a", "include": strings.Repeat("{a,b}", 9)}, codeBadPattern, "more than 8 braces")
+	x.Bad("grep", args{"pattern": "a", "path": "none"}, codeNotFound, "not found")
+	x.Bad("grep", args{"pattern": "a", "path": "bin"}, codeFailed, "binary")
 }
 
 func TestGrepShowsPartsOfLongLines(t *testing.T) {
 	x := setUp(t, defaults())
 	long := strings.Repeat("世", 100) + " " + strings.Repeat("x", 1000) + "needle" + strings.Repeat("界", 1000)
-	x.put("f", long+"\nneedle "+long+"\n"+strings.Repeat("é", 245)+"needle123\n"+strings.Repeat("y", 244)+"needle\n")
-	got := strings.Split(x.good("grep", args{"pattern": "needle"}), "\n")
+	x.Put("f", long+"\nneedle "+long+"\n"+strings.Repeat("é", 245)+"needle123\n"+strings.Repeat("y", 244)+"needle\n")
+	got := strings.Split(x.Good("grep", args{"pattern": "needle"}), "\n")
 	if len(got) != 5 {
 		t.Fatalf("result %q", got)
 	}
@@ -101,23 +101,23 @@ func TestGrepBounds(t *testing.T) {
 		fmt.Fprintf(&lines, "needle %d\n", i)
 	}
 	for _, name := range []string{"a", "b", "c", "d/e"} {
-		x.put(name, lines.String())
+		x.Put(name, lines.String())
 	}
 	for range 5 {
-		got := x.good("grep", args{"pattern": "needle"})
+		got := x.Good("grep", args{"pattern": "needle"})
 		if !strings.HasSuffix(got, "\n  40: needle 39\n\n(cut at 100 matching lines, and there are more; use a narrower pattern, path or include)") ||
-			strings.Count(got, "needle") != 100 || strings.Contains(got, x.path("c")) {
+			strings.Count(got, "needle") != 100 || strings.Contains(got, x.Path("c")) {
 			t.Fatalf("result %q", got)
 		}
 	}
-	exactly := x.good("grep", args{"pattern": "needle [0-4][0-9]", "include": "[ab]"})
+	exactly := x.Good("grep", args{"pattern": "needle [0-4][0-9]", "include": "[ab]"})
 	if strings.Count(exactly, "needle") != 80 || strings.Contains(exactly, "cut at") {
 		t.Errorf("result %q", exactly)
 	}
 	for i := range 100 {
-		x.put(fmt.Sprintf("wide/%d", i), "wide "+strings.Repeat("世", 400)+"\n")
+		x.Put(fmt.Sprintf("wide/%d", i), "wide "+strings.Repeat("世", 400)+"\n")
 	}
-	got := x.good("grep", args{"pattern": "^wide", "path": "wide"})
+	got := x.Good("grep", args{"pattern": "^wide", "path": "wide"})
 	if len(got) > 51<<10 || !strings.Contains(got, "the result is full after ") || !utf8.ValidString(got) {
 		t.Errorf("%d bytes, which end in %q", len(got), got[len(got)-100:])
 	}
@@ -129,10 +129,10 @@ func TestGrepHugeFiles(t *testing.T) {
 	c := defaults()
 	c.TimeoutMs = 600_000 // the race detector looks at every byte that is read
 	x := setUp(t, c)
-	x.put("many/million", strings.Repeat("a needle in a line\n", 1_000_000))
+	x.Put("many/million", strings.Repeat("a needle in a line\n", 1_000_000))
 	write := func(name string, chunk string, n int, tail string) {
 		t.Helper()
-		f, err := os.Create(x.path(name))
+		f, err := os.Create(x.Path(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,21 +149,21 @@ func TestGrepHugeFiles(t *testing.T) {
 		}
 	}
 	write("line", strings.Repeat("long ", 200_000), 200, "\nthe last line\n")
-	x.put("sparse", strings.Repeat("text\n", 2000))
-	if err := os.Truncate(x.path("sparse"), 1<<30); err != nil {
+	x.Put("sparse", strings.Repeat("text\n", 2000))
+	if err := os.Truncate(x.Path("sparse"), 1<<30); err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got := x.good("grep", args{"pattern": "needle", "path": "many"})
+	got := x.Good("grep", args{"pattern": "needle", "path": "many"})
 	if strings.Count(got, "needle") != 100 || !strings.Contains(got, "cut at 100") {
 		t.Errorf("a million hits: %.300q", got)
 	}
-	got = x.good("grep", args{"pattern": "the last|^long", "path": "line"})
+	got = x.Good("grep", args{"pattern": "the last|^long", "path": "line"})
 	if !utf8.ValidString(got) || len(got) > 1000 || !strings.Contains(got, "  1: long long") || !strings.Contains(got, "  2: the last line\n\n(of lines longer than 256 KiB only the start was searched)") {
 		t.Errorf("a huge line: %.2000q", got)
 	}
-	got = x.good("grep", args{"pattern": "text$|more", "path": "sparse"})
+	got = x.Good("grep", args{"pattern": "text$|more", "path": "sparse"})
 	if !strings.Contains(got, "  1: text\n") {
 		t.Errorf("a sparse file: %.300q", got)
 	}
@@ -261,10 +261,10 @@ func tree(b *testing.B) *fixture {
 	x := setUp(b, defaults())
 	body := bytes.Repeat([]byte("\tif err := something(ctx, value); err != nil {\n"), 100)
 	for i := range 4000 {
-		x.put(fmt.Sprintf("pkg%d/sub%d/file%d.go", i%20, i%200, i), string(body))
+		x.Put(fmt.Sprintf("pkg%d/sub%d/file%d.go", i%20, i%200, i), string(body))
 	}
-	x.put("pkg7/sub7/needle.go", "func needle() {}\n")
-	x.put(".gitignore", "node_modules/\n*.log\n/dist\n")
+	x.Put("pkg7/sub7/needle.go", "func needle() {}\n")
+	x.Put(".gitignore", "node_modules/\n*.log\n/dist\n")
 	b.ResetTimer()
 	return x
 }
@@ -272,20 +272,20 @@ func tree(b *testing.B) *fixture {
 func BenchmarkGlob(b *testing.B) {
 	x := tree(b)
 	for b.Loop() {
-		x.good("glob", args{"pattern": "**/*.go"})
+		x.Good("glob", args{"pattern": "**/*.go"})
 	}
 }
 
 func BenchmarkGrepLiteral(b *testing.B) {
 	x := tree(b)
 	for b.Loop() {
-		x.good("grep", args{"pattern": `func needle\(`})
+		x.Good("grep", args{"pattern": `func needle\(`})
 	}
 }
 
 func BenchmarkGrepAnyLine(b *testing.B) {
 	x := tree(b)
 	for b.Loop() {
-		x.good("grep", args{"pattern": `(?i)NEEDLE\(`})
+		x.Good("grep", args{"pattern": `(?i)NEEDLE\(`})
 	}
 }
