@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/dig"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxevent"
 
@@ -307,18 +308,6 @@ func located(e *profile.Entry, err error) []error {
 	return []error{rowError(e, ".config", "%v", err)}
 }
 
-// rootCause cuts fx's trace of constructors off an error.
-func rootCause(err error) error {
-	// fx joins nothing but wraps deeply; what a plugin's constructor said is at
-	// the bottom.
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		if !strings.Contains(err.Error(), "could not build arguments") && !strings.Contains(err.Error(), "received non-nil error from function") {
-			return err
-		}
-		err = inner
-	}
-}
+// rootCause cuts fx's trace of constructors off an error, down to what a
+// plugin's own function said.
+func rootCause(err error) error { return dig.RootCause(err) }

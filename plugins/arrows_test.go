@@ -38,6 +38,7 @@ var keepers = map[string][]string{
 	"google.golang.org/grpc":             {"kernel/external/", "sdkproto/plugin/"},
 	"github.com/sourcegraph/jsonrpc2":    {"plugins/jsonrpc/", "plugins/toollsp/"},
 	"go.uber.org/fx":                     {"kernel/*.go", "plugins/*/plugin.go"},
+	"go.uber.org/dig":                    {"kernel/*.go"},
 	"go.uber.org/zap":                    {},
 	"github.com/stretchr/testify":        {},
 	"github.com/google/jsonschema-go":    {"kernel/tool/"},
