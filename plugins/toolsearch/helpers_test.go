@@ -9,7 +9,6 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/tool"
 	"dsh/kernel/tool/tooltest"
-	"dsh/sdkproto"
 )
 
 // fixture is the plugin's tools on a folder of their own.
@@ -47,5 +46,3 @@ func (x *fixture) paths(names ...string) string {
 	}
 	return strings.Join(names, "\n")
 }
-
-func text(r tool.Result) string { return sdkproto.TextOf(r.Content) }
