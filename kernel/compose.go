@@ -86,7 +86,7 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 			k.mountLater(r)
 			continue
 		}
-		modules = append(modules, k.moduleOf(r, k.owner.Child("row "+r.entry.ID)))
+		modules = append(modules, k.moduleOf(r, k.owner.ChildAt("row "+r.entry.ID, r.index)))
 		for _, t := range r.plugin.provides {
 			k.seams[t] = reflect.New(t)
 		}

@@ -54,7 +54,7 @@ func (k *Kernel) mount(ctx context.Context, r row) (*Owner, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("mount row %s: %w", e.ID, context.Cause(ctx))
 	}
-	o := k.owner.Child("mount " + e.ID)
+	o := k.owner.ChildAt("row "+e.ID, r.index)
 	var h hooks
 	opts := k.common(&h)
 	for _, t := range append(r.plugin.needs, r.plugin.wants...) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +26,13 @@ type Owner struct {
 	parent *Owner
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	clock  *generations
+	// born is the first generation of what the owner registers; retired, unless
+	// 0, the first that has it no more.
+	born    Generation
+	retired atomic.Int64
+	// place orders owners, see Compare.
+	place []int
 
 	mu    sync.Mutex
 	steps map[int]step
@@ -43,7 +52,7 @@ type step struct {
 // NewOwner makes the root of a tree. Its context ends with ctx or with Close.
 func NewOwner(ctx context.Context, name string) *Owner {
 	c, cancel := context.WithCancelCause(ctx)
-	return &Owner{name: name, ctx: c, cancel: cancel, steps: map[int]step{}, done: make(chan struct{})}
+	return &Owner{name: name, ctx: c, cancel: cancel, clock: newGenerations(), steps: map[int]step{}, done: make(chan struct{})}
 }
 
 // Name is the path of the owner's names, root first.
@@ -54,14 +63,37 @@ func (o *Owner) Name() string {
 	return o.parent.Name() + "/" + o.name
 }
 
+// Row names the row of the profile that the owner belongs to, as "row shell";
+// "" for one that belongs to none.
+func (o *Owner) Row() string {
+	for p := o; p != nil; p = p.parent {
+		if strings.HasPrefix(p.name, "row ") {
+			return p.name
+		}
+	}
+	return ""
+}
+
 // Context ends when Close begins, with ErrClosed as its cause.
 func (o *Owner) Context() context.Context { return o.ctx }
 
 // Child makes an owner that is closed with this one, at its place in the order,
 // unless it is closed earlier. A child of a closed owner is born closed.
-func (o *Owner) Child(name string) *Owner {
+func (o *Owner) Child(name string) *Owner { return o.child(name, o.place, Now) }
+
+// ChildAt is Child with a place among the children of o: what it registers
+// stands before what those of a higher place register, whenever that happens.
+func (o *Owner) ChildAt(name string, place int) *Owner {
+	return o.child(name, append(slices.Clone(o.place), place), Now)
+}
+
+func (o *Owner) child(name string, place []int, born Generation) *Owner {
 	c := NewOwner(o.ctx, name)
-	c.parent = o
+	c.parent, c.clock, c.place = o, o.clock, place
+	if born == Now {
+		born = max(o.born, o.clock.now())
+	}
+	c.born = born
 	id, err := o.add(step{name, c.Close})
 	if err != nil {
 		c.closed = true

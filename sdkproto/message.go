@@ -196,8 +196,8 @@ type Source struct {
 	// Plugin and Form belong to kind plugin; Form is one of instructions,
 	// catalog, snapshot, notice, relay, recall.
 	Plugin, Form string
-	// Summary belongs to form notice.
-	Summary string
+	// Summary belongs to form notice; SenderSessionID to kind subagent-settled.
+	Summary, SenderSessionID string
 	// CallID belongs to kind tool.
 	CallID string
 	// Provider, Model and ReplayState belong to kind model.
@@ -212,6 +212,7 @@ type sourceFields struct {
 	Plugin      string          `json:"plugin,omitzero"`
 	Form        string          `json:"form,omitzero"`
 	Summary     string          `json:"summary,omitzero"`
+	Sender      string          `json:"senderSessionId,omitzero"`
 	CallID      string          `json:"callId,omitzero"`
 	Provider    string          `json:"provider,omitzero"`
 	Model       string          `json:"model,omitzero"`
@@ -224,7 +225,7 @@ func (s *Source) UnmarshalJSON(data []byte) error {
 	if err := wirejson.Unmarshal(data, &f); err != nil {
 		return err
 	}
-	*s = Source{Kind: f.Kind, Plugin: f.Plugin, Form: f.Form, Summary: f.Summary, CallID: f.CallID, Provider: f.Provider, Model: f.Model, ReplayState: f.ReplayState}
+	*s = Source{Kind: f.Kind, Plugin: f.Plugin, Form: f.Form, Summary: f.Summary, SenderSessionID: f.Sender, CallID: f.CallID, Provider: f.Provider, Model: f.Model, ReplayState: f.ReplayState}
 	compact, err := wirejson.Compact(data)
 	if err != nil {
 		return err
@@ -240,7 +241,7 @@ func (s Source) MarshalJSON() ([]byte, error) {
 	if s.raw != nil {
 		return s.raw, nil
 	}
-	return wirejson.Marshal(sourceFields{s.Kind, s.Plugin, s.Form, s.Summary, s.CallID, s.Provider, s.Model, s.ReplayState})
+	return wirejson.Marshal(sourceFields{s.Kind, s.Plugin, s.Form, s.Summary, s.SenderSessionID, s.CallID, s.Provider, s.Model, s.ReplayState})
 }
 
 // TextOf concatenates the text blocks of a message.

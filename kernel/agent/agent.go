@@ -26,6 +26,9 @@ type Spec struct {
 	// Parent is the delegating session's id, "" for a root; Depth is 0 for a root.
 	Parent string
 	Depth  int
+	// Seed are facts that a new session begins with, before any message: they are
+	// appended when the watchers know the agent.
+	Seed []session.Draft
 }
 
 // Mode says what Open may do.
@@ -128,6 +131,10 @@ func (r Receipt) Wait(ctx context.Context) error {
 // goroutine.
 type Agent interface {
 	ID() string
+	// Spec is what the agent was opened with; ID and CWD are the session's.
+	Spec() Spec
+	// Life ends when the agent is closed.
+	Life() context.Context
 	Log() *session.Log
 	Status() sdkproto.Status
 	// Send puts a message into the inbox, wakes the agent, and returns the id of

@@ -59,6 +59,9 @@ type Request struct {
 	Header    sdkproto.Header
 	// Messages is the history after Project.
 	Messages []sdkproto.Message
+	// Image reads the bytes of an attachment; nil when the composition keeps none.
+	// An image that cannot be read is sent as a placeholder text.
+	Image func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error)
 }
 
 // Adapter speaks to one provider. Its methods may be called from any goroutine.
@@ -147,38 +150,51 @@ func (e *NoAdapterError) Error() string {
 // Router finds the adapter of a provider id.
 type Router struct {
 	mu       sync.RWMutex
-	adapters map[string]Adapter
+	adapters []registered
+}
+
+type registered struct {
+	owner    *kernel.Owner
+	provider string
+	adapter  Adapter
 }
 
 // NewRouter makes an empty router.
-func NewRouter() *Router { return &Router{adapters: map[string]Adapter{}} }
+func NewRouter() *Router { return &Router{} }
 
 // Register answers for a provider id with a until o is closed. An id that is
 // taken is an error.
 func (r *Router) Register(o *kernel.Owner, provider string, a Adapter) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, taken := r.adapters[provider]; taken {
-		return fmt.Errorf("provider %q is registered already; give one of the rows another provider id", provider)
+	for _, x := range r.adapters {
+		if x.provider == provider && kernel.Clash(x.owner, o) {
+			return fmt.Errorf("provider %q is registered already; give one of the rows another provider id", provider)
+		}
 	}
 	if err := o.OnClose("provider "+provider, func(context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.adapters, provider)
+		r.adapters = slices.DeleteFunc(r.adapters, func(x registered) bool { return x.owner == o && x.provider == provider })
 		return nil
 	}); err != nil {
 		return err
 	}
-	r.adapters[provider] = a
+	r.adapters = append(r.adapters, registered{o, provider, a})
 	return nil
 }
 
 // Lookup gives the adapter of a provider id, or a *NoAdapterError.
-func (r *Router) Lookup(provider string) (Adapter, error) {
+func (r *Router) Lookup(provider string) (Adapter, error) { return r.LookupAt(kernel.Now, provider) }
+
+// LookupAt is Lookup for a turn that began under generation g.
+func (r *Router) LookupAt(g kernel.Generation, provider string) (Adapter, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if a, ok := r.adapters[provider]; ok {
-		return a, nil
+	for _, x := range r.adapters {
+		if x.provider == provider && x.owner.LiveAt(g) {
+			return x.adapter, nil
+		}
 	}
 	return nil, &NoAdapterError{provider, r.providers()}
 }
@@ -192,8 +208,10 @@ func (r *Router) Providers() []string {
 
 func (r *Router) providers() []string {
 	ids := make([]string, 0, len(r.adapters))
-	for id := range r.adapters {
-		ids = append(ids, id)
+	for _, x := range r.adapters {
+		if x.owner.LiveAt(kernel.Now) {
+			ids = append(ids, x.provider)
+		}
 	}
 	slices.Sort(ids)
 	return ids

@@ -25,6 +25,8 @@ type Command struct {
 	Timeout time.Duration
 	// SessionID owns whatever the program leaves running.
 	SessionID string
+	// Confinement says what the program may do; nil confines nothing.
+	Confinement *Confinement
 }
 
 // Exit says how a program ended.
@@ -35,6 +37,8 @@ type Exit struct {
 	Signal string
 	// TimedOut and Cancelled say that the runner ended it.
 	TimedOut, Cancelled bool
+	// Reached is how far the confinement held; zero when none was asked for.
+	Reached Reached
 	// Left is the number of programs it started that are still running; they are
 	// ended with the session.
 	Left int

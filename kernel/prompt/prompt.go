@@ -27,15 +27,16 @@ type Facts struct {
 // give the same text.
 type Section func(Facts) string
 
-// Sections are the parts of the system prompt, in order of registration, which
-// is that of the profile.
+// Sections are the parts of the system prompt, in the order of their rows in
+// the profile (kernel.Compare).
 type Sections struct {
 	mu   sync.RWMutex
 	list []*named
 }
 
 type named struct {
-	name string
+	owner *kernel.Owner
+	name  string
 	text Section
 }
 
@@ -44,7 +45,7 @@ func NewSections() *Sections { return &Sections{} }
 
 // Register adds a section until o is closed.
 func (s *Sections) Register(o *kernel.Owner, name string, text Section) error {
-	n := &named{name, text}
+	n := &named{o, name, text}
 	if err := o.OnClose("prompt section "+name, func(context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -56,6 +57,7 @@ func (s *Sections) Register(o *kernel.Owner, name string, text Section) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, n)
+	slices.SortStableFunc(s.list, func(a, b *named) int { return kernel.Compare(a.owner, b.owner) })
 	return nil
 }
 
@@ -66,6 +68,9 @@ func (s *Sections) System(f Facts) string {
 	s.mu.RUnlock()
 	var parts []string
 	for _, n := range list {
+		if !n.owner.LiveAt(kernel.Now) {
+			continue
+		}
 		if text := strings.TrimSpace(n.text(f)); text != "" {
 			parts = append(parts, text)
 		}

@@ -96,10 +96,20 @@ func (s *Surface) Tail() []Node {
 	return tail
 }
 
-// Replace is the surface operation that puts an event in the place of the node
-// seq (spec jsonrpc 5.1).
-func Replace(seq int64) json.RawMessage {
-	return fmt.Appendf(nil, `{"op":"replace","start":%d,"end":%d}`, seq, seq)
+// Nodes gives the history with the seqs of its events; the slice is the
+// caller's, the messages are shared.
+func (s *Surface) Nodes() []Node {
+	nodes := make([]Node, len(s.nodes))
+	for i, n := range s.nodes {
+		nodes[i] = Node{n.seq, n.msg}
+	}
+	return nodes
+}
+
+// Replace is the surface operation that puts an event in the place of the nodes
+// from start to end, both seqs of nodes (spec jsonrpc 5.1).
+func Replace(start, end int64) json.RawMessage {
+	return fmt.Appendf(nil, `{"op":"replace","start":%d,"end":%d}`, start, end)
 }
 
 // Inbox is what has been accepted and not yet claimed by a turn.

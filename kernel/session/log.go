@@ -199,10 +199,20 @@ func appendPayload(dst []byte, data any) ([]byte, error) {
 // Signal puts a change of status into every subscriber's order, at this place
 // between the facts. It is not stored (decision R2).
 func (l *Log) Signal(status sdkproto.Status) {
+	l.push(Entry{SessionID: l.header.ID, Status: status})
+}
+
+// Settle puts the end of an activation of this session, a delegated one, into
+// every subscriber's order. It is not stored.
+func (l *Log) Settle(s Settled) {
+	l.push(Entry{SessionID: l.header.ID, Settled: &s})
+}
+
+func (l *Log) push(e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.subs {
-		s.pushStatus(l.header.ID, status)
+		s.pushEntry(e)
 	}
 }
 

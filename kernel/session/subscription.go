@@ -12,12 +12,31 @@ import (
 	"dsh/sdkproto"
 )
 
-// Entry is what a subscriber hears: a fact, or a change of status.
+// Entry is what a subscriber hears: a fact, a change of status, or the end of
+// a delegated run.
 type Entry struct {
 	SessionID string
-	// Record is nil when the entry is a change of status.
+	// Record is nil when the entry is something else.
 	Record *Record
 	Status sdkproto.Status
+	// Settled is nil when the entry is something else.
+	Settled *Settled
+}
+
+// Settled is the end of one activation of a delegated session, the entry's
+// (spec jsonrpc 8).
+type Settled struct {
+	// Provider names the kind of delegation, such as "spawn".
+	Provider string
+	// Parent is the delegating session's id, AgentID the child's agent id.
+	Parent, AgentID string
+	// StopReason is one of the sdkproto Stop reasons.
+	StopReason string
+	// Last is the child's selected output; nil when it produced none.
+	Last []sdkproto.Block
+	// Local says that the child ran in this process. Whoever ran it sets it;
+	// nothing else establishes it (S106).
+	Local bool
 }
 
 // Subscription hands the entries of any number of logs to one function: each
@@ -127,13 +146,13 @@ func (s *Subscription) push(id string, records []Record) {
 	s.poke()
 }
 
-func (s *Subscription) pushStatus(id string, status sdkproto.Status) {
+func (s *Subscription) pushEntry(e Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
 		return
 	}
-	s.queue = append(s.queue, Entry{SessionID: id, Status: status})
+	s.queue = append(s.queue, e)
 	s.poke()
 }
 

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -38,6 +39,7 @@ type Pipeline struct {
 }
 
 type stage struct {
+	owner *kernel.Owner
 	order int
 	name  string
 	run   Stage
@@ -46,10 +48,10 @@ type stage struct {
 // NewPipeline makes a pipeline without stages.
 func NewPipeline() *Pipeline { return &Pipeline{} }
 
-// Use adds a stage until o is closed. Stages of equal order wrap in order of
-// registration.
+// Use adds a stage until o is closed. Stages of equal order wrap in the order of
+// their rows (kernel.Compare).
 func (p *Pipeline) Use(o *kernel.Owner, order int, name string, run Stage) error {
-	s := &stage{order, name, run}
+	s := &stage{o, order, name, run}
 	if err := o.OnClose("tool stage "+name, func(context.Context) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -61,7 +63,7 @@ func (p *Pipeline) Use(o *kernel.Owner, order int, name string, run Stage) error
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stages = append(slices.Clone(p.stages), s)
-	slices.SortStableFunc(p.stages, func(a, b *stage) int { return a.order - b.order })
+	slices.SortStableFunc(p.stages, func(a, b *stage) int { return cmp.Or(a.order-b.order, kernel.Compare(a.owner, b.owner)) })
 	return nil
 }
 
@@ -85,8 +87,13 @@ func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in
 	if err := checkArguments(t, in.Arguments); err != nil {
 		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", clip(fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err), 4000))
 	}
+	var stages []*stage
 	p.mu.RLock()
-	stages := p.stages
+	for _, s := range p.stages {
+		if s.owner.LiveAt(in.Generation) {
+			stages = append(stages, s)
+		}
+	}
 	p.mu.RUnlock()
 	res, err := through(ctx, stages, t, in)
 	if err != nil {

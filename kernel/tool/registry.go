@@ -11,18 +11,28 @@ import (
 	"dsh/kernel/profile"
 )
 
-// Registry knows the global tools, in order of registration, which is that of
-// the profile.
+// Registry knows the global tools, in the order of their rows in the profile
+// (kernel.Compare), whenever they were registered.
 type Registry struct {
 	mu    sync.RWMutex
-	tools []Tool
-	names map[string]bool
+	tools []registered
 	// restrictions are the filters that hold for every view.
-	restrictions []*Filter
+	restrictions []restriction
+}
+
+type registered struct {
+	owner *kernel.Owner
+	name  string
+	tool  Tool
+}
+
+type restriction struct {
+	owner  *kernel.Owner
+	filter *Filter
 }
 
 // NewRegistry makes an empty registry.
-func NewRegistry() *Registry { return &Registry{names: map[string]bool{}} }
+func NewRegistry() *Registry { return &Registry{} }
 
 // isName reports whether every provider takes the name.
 func isName(name string) bool {
@@ -39,20 +49,21 @@ func (r *Registry) Register(o *kernel.Owner, t Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names[name] {
-		return fmt.Errorf("register tool %q: the name is taken", name)
+	for _, other := range r.tools {
+		if other.name == name && kernel.Clash(other.owner, o) {
+			return fmt.Errorf("register tool %q: the name is taken", name)
+		}
 	}
 	if err := o.OnClose("tool "+name, func(context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.names, name)
-		r.tools = slices.DeleteFunc(slices.Clone(r.tools), func(x Tool) bool { return x == t })
+		r.tools = slices.DeleteFunc(slices.Clone(r.tools), func(x registered) bool { return x.owner == o && x.name == name })
 		return nil
 	}); err != nil {
 		return fmt.Errorf("register tool %q: %w", name, err)
 	}
-	r.names[name] = true
-	r.tools = append(slices.Clone(r.tools), t)
+	r.tools = append(slices.Clone(r.tools), registered{o, name, t})
+	slices.SortStableFunc(r.tools, func(a, b registered) int { return kernel.Compare(a.owner, b.owner) })
 	return nil
 }
 
@@ -65,12 +76,12 @@ func (r *Registry) Restrict(o *kernel.Owner, f *Filter) error {
 	if err := o.OnClose("restriction of tools", func(context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.restrictions = slices.DeleteFunc(slices.Clone(r.restrictions), func(x *Filter) bool { return x == f })
+		r.restrictions = slices.DeleteFunc(slices.Clone(r.restrictions), func(x restriction) bool { return x.filter == f })
 		return nil
 	}); err != nil {
 		return fmt.Errorf("restrict tools: %w", err)
 	}
-	r.restrictions = append(slices.Clone(r.restrictions), f)
+	r.restrictions = append(slices.Clone(r.restrictions), restriction{o, f})
 	return nil
 }
 
@@ -111,11 +122,18 @@ func badFilter(format string, args ...any) error { return &FilterError{fmt.Sprin
 // given to Restrict are checked, too: they hold for whatever f is for.
 func (r *Registry) Check(f *Filter) error {
 	r.mu.RLock()
-	known := make([]string, 0, len(r.names))
-	for name := range r.names {
-		known = append(known, name)
+	var known []string
+	for _, x := range r.tools {
+		if x.owner.LiveAt(kernel.Now) {
+			known = append(known, x.name)
+		}
 	}
-	filters := slices.Clone(r.restrictions)
+	var filters []*Filter
+	for _, x := range r.restrictions {
+		if x.owner.LiveAt(kernel.Now) {
+			filters = append(filters, x.filter)
+		}
+	}
 	r.mu.RUnlock()
 	slices.Sort(known)
 	if f != nil {
@@ -171,12 +189,21 @@ type View struct {
 	registry *Registry
 	filters  []*Filter
 	own      []Tool
+	at       kernel.Generation
 }
 
 // View makes the projection for an agent: the filters are its own and its
 // ancestors'; the agent's own tools are exempt from them.
 func (r *Registry) View(filters []*Filter, own ...Tool) *View {
-	return &View{r, filters, own}
+	return &View{r, filters, own, kernel.Now}
+}
+
+// At is the view of a turn that began under generation g: a reload since then
+// changes nothing for it.
+func (v *View) At(g kernel.Generation) *View {
+	at := *v
+	at.at = g
+	return &at
 }
 
 // List gives the tools in the order of the request: global ones first.
@@ -185,12 +212,25 @@ func (v *View) List() []Tool {
 	global, restrictions := v.registry.tools, v.registry.restrictions
 	v.registry.mu.RUnlock()
 	list := make([]Tool, 0, len(global)+len(v.own))
-	for _, t := range global {
-		if name := nameOf(t); admitted(name, restrictions) && admitted(name, v.filters) {
-			list = append(list, t)
+	for _, x := range global {
+		if x.owner.LiveAt(v.at) && v.admits(x.name, restrictions) {
+			list = append(list, x.tool)
 		}
 	}
 	return append(list, v.own...)
+}
+
+// Origin names the owner of a global tool that the view shows, such as "row
+// github", for people; "" for any other.
+func (v *View) Origin(name string) string {
+	v.registry.mu.RLock()
+	defer v.registry.mu.RUnlock()
+	for _, x := range v.registry.tools {
+		if x.name == name && x.owner.LiveAt(v.at) {
+			return x.owner.Row()
+		}
+	}
+	return ""
 }
 
 // Lookup finds a tool by name; one that is hidden is not found.
@@ -203,8 +243,13 @@ func (v *View) Lookup(name string) (Tool, bool) {
 	return nil, false
 }
 
-func admitted(name string, filters []*Filter) bool {
-	for _, f := range filters {
+func (v *View) admits(name string, restrictions []restriction) bool {
+	for _, x := range restrictions {
+		if x.owner.LiveAt(v.at) && !x.filter.admits(name) {
+			return false
+		}
+	}
+	for _, f := range v.filters {
 		if !f.admits(name) {
 			return false
 		}

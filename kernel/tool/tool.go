@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"dsh/kernel"
+	"dsh/kernel/process"
 	"dsh/kernel/session"
 	"dsh/sdkproto"
 )
@@ -25,7 +27,37 @@ type Spec struct {
 	Destructive bool
 	// Parallel: calls may run beside other parallel calls.
 	Parallel bool
+	// Subject says what permission rules see of a call.
+	Subject Subject
 }
+
+// Subject says what of a call permission rules speak about (spec stream-json
+// 7.2).
+type Subject struct {
+	// Rule is the name that rules use beside the tool's own, such as Bash, Edit or
+	// Read; "" for none.
+	Rule string
+	// Kind is one of the Subject constants; "" means that the whole tool is the
+	// subject.
+	Kind string
+	// Member is the argument that holds the subject. One that a call leaves out
+	// stands for the working directory when Kind is SubjectPath.
+	Member string
+}
+
+// Kinds of Subject.
+const (
+	// SubjectCommand: Member holds a shell command.
+	SubjectCommand = "command"
+	// SubjectPath: Member holds a path, relative to the working directory or
+	// absolute. The call writes it unless the tool is ReadOnly.
+	SubjectPath = "path"
+	// SubjectURL: Member holds a URL; rules name domains.
+	SubjectURL = "url"
+	// SubjectText: rules name the value of Member itself, as of an agent's or a
+	// skill's name.
+	SubjectText = "text"
+)
 
 // Invocation is one call of a tool.
 type Invocation struct {
@@ -35,8 +67,13 @@ type Invocation struct {
 	// CallID is the model's id of the call; Turn and Step place it.
 	CallID     string
 	Turn, Step int
+	// Generation is that of the turn: what was live then is what the call sees.
+	Generation kernel.Generation
 	// Arguments is a JSON object that the tool's schema accepts.
 	Arguments json.RawMessage
+	// Confinement is how programs that the call starts are confined; a gate sets
+	// it. nil confines nothing.
+	Confinement *process.Confinement
 	// Emit records facts between the call and its result, for example todo/write.
 	// It may be called until Call returns.
 	Emit func(...session.Draft) error

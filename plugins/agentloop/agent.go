@@ -51,6 +51,12 @@ type actor struct {
 // ID is the session's id.
 func (a *actor) ID() string { return a.spec.ID }
 
+// Spec is what the agent was opened with.
+func (a *actor) Spec() agent.Spec { return a.spec }
+
+// Life ends when the agent is closed.
+func (a *actor) Life() context.Context { return a.life }
+
 // Log is the session's log.
 func (a *actor) Log() *session.Log { return a.session }
 

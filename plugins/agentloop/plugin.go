@@ -11,6 +11,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/attachment"
 	"dsh/kernel/llm"
 	"dsh/kernel/process"
 	"dsh/kernel/prompt"
@@ -30,7 +31,7 @@ var Plugin = kernel.Define("agentloop", "Runs the agents: turns, model requests,
 	},
 	kernel.Needs[session.Store](), kernel.Needs[*llm.Router](), kernel.Needs[*tool.Registry](),
 	kernel.Needs[*tool.Pipeline](), kernel.Needs[*prompt.Sections](),
-	kernel.Wants[process.Runner](), kernel.Provides[agent.Registry](),
+	kernel.Wants[process.Runner](), kernel.Wants[*agent.Hooks](), kernel.Wants[attachment.Store](), kernel.Provides[agent.Registry](),
 )
 
 // Params are what New needs. A composition by hand fills them in itself: of the
@@ -47,4 +48,7 @@ type Params struct {
 	Sections *prompt.Sections
 	// Runner ends what a session's programs left running; it may be nil.
 	Runner process.Runner `optional:"true"`
+	// Hooks hang into the life of a turn, Images reads attachments; both may be nil.
+	Hooks  *agent.Hooks     `optional:"true"`
+	Images attachment.Store `optional:"true"`
 }

@@ -46,7 +46,7 @@ func isResultSetAside(m *sdkproto.Message) bool {
 func (t *turn) setAside(tail []session.Node) []session.Draft {
 	var drafts []session.Draft
 	for _, n := range tail {
-		d := session.Draft{Sources: []int64{n.Seq}, Surface: session.Replace(n.Seq)}
+		d := session.Draft{Sources: []int64{n.Seq}, Surface: session.Replace(n.Seq, n.Seq)}
 		source := n.Message.Source
 		switch {
 		case source.Plugin == setAsidePlugin, isResultSetAside(&n.Message):

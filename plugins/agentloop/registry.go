@@ -14,6 +14,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/attachment"
 	"dsh/kernel/llm"
 	"dsh/kernel/process"
 	"dsh/kernel/prompt"
@@ -31,6 +32,8 @@ type Registry struct {
 	pipeline *tool.Pipeline
 	sections *prompt.Sections
 	runner   process.Runner // nil without one
+	hooks    *agent.Hooks   // nil without
+	images   attachment.Store
 	owner    *kernel.Owner
 	root     *kernel.Root
 	log      *slog.Logger
@@ -63,7 +66,7 @@ type watcher struct {
 func New(p Params) (*Registry, error) {
 	return &Registry{
 		config: p.Config, store: p.Store, router: p.Router, tools: p.Tools, pipeline: p.Pipeline,
-		sections: p.Sections, runner: p.Runner, owner: p.Instance.Owner, root: p.Instance.Root, log: p.Instance.Log,
+		sections: p.Sections, runner: p.Runner, hooks: p.Hooks, images: p.Images, owner: p.Instance.Owner, root: p.Instance.Root, log: p.Instance.Log,
 		agents: map[string]*entry{}, busy: map[string]chan struct{}{},
 	}, nil
 }
@@ -244,6 +247,11 @@ func (r *Registry) publish(a *actor) error {
 	r.mu.Unlock()
 	for _, w := range watchers {
 		r.tell(w, a)
+	}
+	if !a.resumed && len(a.spec.Seed) > 0 {
+		if _, err := a.session.Append(a.spec.Seed...); err != nil {
+			return fmt.Errorf("open session %s: %w", a.spec.ID, err)
+		}
 	}
 	if a.resumed {
 		var repairs []session.Draft

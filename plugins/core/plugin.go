@@ -6,6 +6,9 @@ import (
 	"go.uber.org/fx"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
+	"dsh/kernel/approval"
+	"dsh/kernel/command"
 	"dsh/kernel/llm"
 	"dsh/kernel/prompt"
 	"dsh/kernel/tool"
@@ -15,11 +18,13 @@ import (
 type Config struct{}
 
 // Plugin is the row type "core".
-var Plugin = kernel.Define("core", "Provides the registries of models, tools and prompt sections.",
+var Plugin = kernel.Define("core", "Provides the registries of models, tools, prompt sections, hooks, slash commands and approvers.",
 	func() Config { return Config{} },
 	func(kernel.Instance, Config) fx.Option {
-		return fx.Provide(llm.NewRouter, tool.NewRegistry, tool.NewPipeline, prompt.NewSections)
+		return fx.Provide(llm.NewRouter, tool.NewRegistry, tool.NewPipeline, prompt.NewSections,
+			agent.NewHooks, command.NewRegistry, approval.NewDesk)
 	},
 	kernel.Provides[*llm.Router](), kernel.Provides[*tool.Registry](),
 	kernel.Provides[*tool.Pipeline](), kernel.Provides[*prompt.Sections](),
+	kernel.Provides[*agent.Hooks](), kernel.Provides[*command.Registry](), kernel.Provides[*approval.Desk](),
 )

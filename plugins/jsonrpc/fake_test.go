@@ -152,8 +152,10 @@ type fakeAgent struct {
 	idle   chan struct{}
 }
 
-func (a *fakeAgent) ID() string        { return a.log.Header().ID }
-func (a *fakeAgent) Log() *session.Log { return a.log }
+func (a *fakeAgent) Spec() agent.Spec      { return agent.Spec{ID: a.ID()} }
+func (a *fakeAgent) Life() context.Context { return context.Background() }
+func (a *fakeAgent) ID() string            { return a.log.Header().ID }
+func (a *fakeAgent) Log() *session.Log     { return a.log }
 
 func (a *fakeAgent) Status() sdkproto.Status {
 	a.mu.Lock()

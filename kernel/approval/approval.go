@@ -1,0 +1,153 @@
+// Package approval holds the contract of questions: a call that policy neither
+// allows nor refuses, or an MCP server that wants something from the user, is
+// put to whoever can answer for the session. With nobody there the answer is
+// Unavailable at once: a question never blocks for want of somebody to ask
+// (case B20).
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"dsh/kernel"
+)
+
+// Outcome is how a question was settled; the words are those of the event
+// approval/decided (spec jsonrpc 5.6).
+type Outcome string
+
+// Outcomes of a question.
+const (
+	AllowedOnce Outcome = "allowed-once"
+	Rejected    Outcome = "rejected"
+	Cancelled   Outcome = "cancelled"
+	// Unavailable: nobody could be asked, or nobody answered in time.
+	Unavailable Outcome = "unavailable"
+)
+
+// Request asks whether a tool call may run.
+type Request struct {
+	// ID names the question, a UUID.
+	ID        string
+	SessionID string
+	// ToolName and CallID are those of the call; Arguments is a JSON object.
+	ToolName  string
+	CallID    string
+	Arguments json.RawMessage
+	// Reason says why policy asks, in a sentence.
+	Reason string
+}
+
+// Answer settles a Request. Everything but AllowedOnce refuses the call.
+type Answer struct {
+	Outcome Outcome
+	// Message is shown to the model when the call is refused; it may be empty.
+	Message string
+	// Arguments, when not nil, replace those of the call. They are checked again.
+	Arguments json.RawMessage
+}
+
+// Elicitation is a question of an MCP server to the user (S069).
+type Elicitation struct {
+	// SessionID is the session whose call led to it, "" when none did.
+	SessionID string
+	Server    string
+	Message   string
+	// Schema is the JSON Schema of the answer, nil for none; URL is set when the
+	// user is asked to visit a page instead.
+	Schema json.RawMessage
+	URL    string
+}
+
+// Actions of an ElicitationAnswer.
+const (
+	ActionAccept  = "accept"
+	ActionDecline = "decline"
+	ActionCancel  = "cancel"
+)
+
+// ElicitationAnswer settles an Elicitation.
+type ElicitationAnswer struct {
+	// Action is one of the Action constants; Content, a JSON object, goes with
+	// accept.
+	Action  string
+	Content json.RawMessage
+}
+
+// Approver answers questions. Its methods return soon after ctx has ended and
+// may be called from any goroutine.
+type Approver interface {
+	// Serves says whether it can answer for a session now.
+	Serves(sessionID string) bool
+	// Approve settles a question; an error counts as Unavailable and is told to
+	// the model.
+	Approve(ctx context.Context, r Request) (Answer, error)
+}
+
+// Elicitor is an Approver that can also put the questions of MCP servers.
+type Elicitor interface {
+	Approver
+	Elicit(ctx context.Context, e Elicitation) (ElicitationAnswer, error)
+}
+
+// Desk is where questions go; whoever can answer registers there.
+type Desk struct {
+	mu        sync.Mutex
+	approvers []*approver
+}
+
+type approver struct {
+	owner *kernel.Owner
+	Approver
+}
+
+// NewDesk makes a desk with nobody behind it.
+func NewDesk() *Desk { return &Desk{} }
+
+// Register puts a behind the desk until o is closed. The one registered last
+// is asked, of those that serve a session.
+func (d *Desk) Register(o *kernel.Owner, name string, a Approver) error {
+	one := &approver{o, a}
+	if err := o.OnClose("approver "+name, func(context.Context) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.approvers = slices.DeleteFunc(d.approvers, func(x *approver) bool { return x == one })
+		return nil
+	}); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.approvers = append(d.approvers, one)
+	return nil
+}
+
+// For gives whoever answers for a session now; nil when nobody does.
+func (d *Desk) For(sessionID string) Approver {
+	d.mu.Lock()
+	list := slices.Clone(d.approvers)
+	d.mu.Unlock()
+	for _, a := range slices.Backward(list) {
+		if a.owner.LiveAt(kernel.Now) && a.Serves(sessionID) {
+			return a.Approver
+		}
+	}
+	return nil
+}
+
+// Elicit settles the question of an MCP server: cancel when nobody can be asked
+// or the answer is none of the three.
+func (d *Desk) Elicit(ctx context.Context, e Elicitation) ElicitationAnswer {
+	cancel := ElicitationAnswer{Action: ActionCancel}
+	asked, ok := d.For(e.SessionID).(Elicitor)
+	if !ok {
+		return cancel
+	}
+	answer, err := asked.Elicit(ctx, e)
+	if err != nil || !slices.Contains([]string{ActionAccept, ActionDecline, ActionCancel}, answer.Action) {
+		return cancel
+	}
+	return answer
+}

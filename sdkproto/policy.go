@@ -1,0 +1,178 @@
+package sdkproto
+
+import "encoding/json"
+
+// Events of permissions, confinement, delegation, compaction and commands (spec
+// jsonrpc 5.6), and two of our own, which are ignorable.
+const (
+	TypePermissionPreset   = "permission/preset"
+	TypeSandboxMode        = "sandbox/mode"
+	TypeApprovalPolicy     = "approval/policy"
+	TypeApprovalAsked      = "approval/asked"
+	TypeApprovalDecided    = "approval/decided"
+	TypeCompactionStart    = "compaction/start"
+	TypeCompactionSummary  = "compaction/summary"
+	TypeCompactionPrune    = "compaction/prune"
+	TypeCompactionEnd      = "compaction/end"
+	TypeSubagentDescriptor = "subagent/descriptor"
+	TypeCommandRun         = "command/run"
+	TypeCommandDone        = "command/done"
+	// TypePermissionDecision is ours: what policy said of a call, and why.
+	TypePermissionDecision = "permission/decision"
+	// TypeRequestPrefix is ours: why a request does not extend the one before it.
+	TypeRequestPrefix = "request/prefix"
+)
+
+// SourceDelegation marks a policy that a child got from its parent.
+const SourceDelegation = "delegation"
+
+// PermissionPreset records the preset a session runs under.
+type PermissionPreset struct {
+	Preset string `json:"preset"`
+}
+
+// SandboxMode records how the programs of a session are confined.
+type SandboxMode struct {
+	Mode   string `json:"mode"`
+	Source string `json:"source,omitzero"`
+}
+
+// ApprovalPolicy is ask or never.
+type ApprovalPolicy struct {
+	Policy string `json:"policy"`
+	Source string `json:"source,omitzero"`
+}
+
+// ApprovalAsked records that a call was put to somebody.
+type ApprovalAsked struct {
+	ID       string `json:"id"`
+	ToolName string `json:"toolName"`
+	CallID   string `json:"callId,omitzero"`
+	Reason   string `json:"reason,omitzero"`
+}
+
+// ApprovalDecided records the answer: allowed-once, rejected, cancelled or
+// unavailable.
+type ApprovalDecided struct {
+	ID      string `json:"id"`
+	Outcome string `json:"outcome"`
+}
+
+// PermissionDecision records what policy said of a call.
+type PermissionDecision struct {
+	CallID   string `json:"callId"`
+	ToolName string `json:"toolName"`
+	// Behavior is allow, ask or deny.
+	Behavior string `json:"behavior"`
+	// Reason says why, in a sentence; Rule and Scope name the rule that decided
+	// and where it comes from, "" when none did.
+	Reason string `json:"reason"`
+	Rule   string `json:"rule,omitzero"`
+	Scope  string `json:"scope,omitzero"`
+	// Confinement is the mode that programs of the call run under, and Reached the
+	// level this machine can hold; "" when the call starts none.
+	Confinement string `json:"confinement,omitzero"`
+	Reached     string `json:"reached,omitzero"`
+}
+
+// RequestPrefix records why the request of a step does not extend the one
+// before it, so that a provider's cache of the prefix is of no use.
+type RequestPrefix struct {
+	Turn    int            `json:"turn"`
+	Step    int            `json:"step"`
+	Changes []PrefixChange `json:"changes"`
+}
+
+// PrefixChange is one part of a request that changed.
+type PrefixChange struct {
+	// Part is provider, model, config, system, tools or messages.
+	Part string `json:"part"`
+	// Detail says what of it, such as "added mcp__github__search".
+	Detail string `json:"detail,omitzero"`
+	// By names the row or plugin that changed it, "" when that is not known.
+	By string `json:"by,omitzero"`
+}
+
+// SubagentDescriptor heads the log of a delegated session.
+type SubagentDescriptor struct {
+	// Version is 2; Mode is one-shot or continuable.
+	Version       int    `json:"version"`
+	Mode          string `json:"mode"`
+	Provider      string `json:"provider"`
+	Label         string `json:"label,omitzero"`
+	AgentProvider string `json:"agentProvider,omitzero"`
+	AgentModel    string `json:"agentModel,omitzero"`
+}
+
+// Stop reasons of a delegated run (spec jsonrpc 8.2).
+const (
+	StopCompleted = "completed"
+	StopAborted   = "aborted"
+	StopError     = "error"
+	StopMaxTokens = "max-tokens"
+	StopRefusal   = "refusal"
+)
+
+// SourceSubagentSettled is the kind of a message that reports the end of a
+// background child to its parent.
+const SourceSubagentSettled = "subagent-settled"
+
+// CompactionStart opens the bracket of a compaction.
+type CompactionStart struct {
+	CompactionID    string `json:"compactionId"`
+	SourceCommandID string `json:"sourceCommandId,omitzero"`
+	// Turn is nil outside of turns.
+	Turn *int `json:"turn"`
+}
+
+// ShadowedRange are the seqs of the first and last node that a replacement
+// takes the place of.
+type ShadowedRange struct {
+	Start int64 `json:"start"`
+	End   int64 `json:"end"`
+}
+
+// CompactionSummary is followed at once by the user/message that replaces the
+// range.
+type CompactionSummary struct {
+	CompactionID       string          `json:"compactionId"`
+	Summary            []Block         `json:"summary"`
+	ShadowedRange      ShadowedRange   `json:"shadowedRange"`
+	ShadowedSeqs       []int64         `json:"shadowedSeqs"`
+	ShadowedTokenCount int64           `json:"shadowedTokenCount"`
+	Provider           string          `json:"provider"`
+	Model              string          `json:"model"`
+	MaxTokens          int64           `json:"maxTokens,omitzero"`
+	Usage              *Usage          `json:"usage,omitzero"`
+	RawOutput          json.RawMessage `json:"rawOutput,omitzero"`
+}
+
+// CompactionPrune is followed at once by the event that replaces the range.
+type CompactionPrune struct {
+	ShadowedRange      ShadowedRange `json:"shadowedRange"`
+	ShadowedSeqs       []int64       `json:"shadowedSeqs"`
+	ShadowedTokenCount int64         `json:"shadowedTokenCount"`
+}
+
+// CompactionEnd closes the bracket; Error says why nothing was gained.
+type CompactionEnd struct {
+	CompactionID string `json:"compactionId"`
+	Turn         *int   `json:"turn"`
+	Error        string `json:"error,omitzero"`
+}
+
+// CommandRun records the use of a slash command.
+type CommandRun struct {
+	CommandID string `json:"commandId"`
+	Name      string `json:"name"`
+	Args      string `json:"args,omitzero"`
+	Source    string `json:"source"`
+}
+
+// CommandDone records its outcome: Kind is prompt, text or error.
+type CommandDone struct {
+	CommandID      string `json:"commandId"`
+	Kind           string `json:"kind"`
+	Text           string `json:"text,omitzero"`
+	SourceEventSeq *int64 `json:"sourceEventSeq,omitzero"`
+}
