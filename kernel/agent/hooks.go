@@ -147,6 +147,9 @@ func (h *Hooks) Any(g kernel.Generation) bool {
 	return h != nil && len(live(h, g, &h.contexts))+len(live(h, g, &h.prompts)) > 0
 }
 
+// Keeps reports whether there are keepers.
+func (h *Hooks) Keeps(g kernel.Generation) bool { return h != nil && len(live(h, g, &h.keepers)) > 0 }
+
 // Context asks all sources of context. The error joins those of sources that
 // failed; the messages of the others are good.
 func (h *Hooks) Context(ctx context.Context, g kernel.Generation, o Opening) ([]sdkproto.Message, error) {

@@ -63,4 +63,3 @@ type Confiner interface {
 type Policy interface {
 	Confinement(cwd string) *Confinement
 }
-

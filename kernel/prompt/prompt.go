@@ -37,7 +37,7 @@ type Sections struct {
 type named struct {
 	owner *kernel.Owner
 	name  string
-	text Section
+	text  Section
 }
 
 // NewSections makes an empty list: no sections, no system message.

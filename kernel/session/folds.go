@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,7 +13,9 @@ import (
 // Surface is the model-visible history: the fold of the surface operations in
 // seq order (spec jsonrpc 5.1).
 type Surface struct {
-	nodes []surfaceNode
+	nodes    []surfaceNode
+	rewrites int
+	rewriter string
 }
 
 type surfaceNode struct {
@@ -64,8 +67,14 @@ func (s *Surface) Apply(r *Record) error {
 		return fmt.Errorf("event %d (%s): replaces %d to %d, which are not in the history", r.Event.Seq, r.Event.Type, op.Start, op.End)
 	}
 	s.nodes = slices.Replace(s.nodes, from, to+1, node)
+	s.rewrites++
+	s.rewriter = cmp.Or(msg.Source.Plugin, msg.Source.Kind)
 	return nil
 }
+
+// Rewrites counts the replacements there have been, and names the plugin, or
+// else the kind of source, of the last one.
+func (s *Surface) Rewrites() (count int, by string) { return s.rewrites, s.rewriter }
 
 // Messages gives the history; the slice is the caller's, the messages are
 // shared.

@@ -38,6 +38,8 @@ type actor struct {
 	system  *string
 	key     headerKey
 	header  *sdkproto.Header // built from key; in the log once a turn has used it
+	// rewrites is what Surface.Rewrites counted at the last request.
+	rewrites int
 
 	mu      sync.Mutex
 	status  sdkproto.Status
@@ -45,6 +47,7 @@ type actor struct {
 	claimed chan struct{} // closed when the present run has claimed its first message
 	looping bool          // the present run's goroutine has begun
 	turn    *turn         // the turn that runs
+	opening func()        // cuts the hooks on the turn that opens short; nil without
 	stopped bool
 }
 
@@ -187,6 +190,9 @@ func (a *actor) Cancel(cause agent.Cause, messageID string) bool {
 	defer a.mu.Unlock()
 	if messageID == "" {
 		dropped := a.drop()
+		if a.opening != nil {
+			a.opening()
+		}
 		if a.turn == nil {
 			return dropped
 		}

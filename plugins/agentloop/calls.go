@@ -62,7 +62,7 @@ func (t *turn) runCalls(blocks []sdkproto.Block) error {
 // pipeline tells the model.
 func (t *turn) specOf(name string) (spec tool.Spec) {
 	err := guard("tool "+name, func() error {
-		if found, ok := t.a.view.Lookup(name); ok {
+		if found, ok := t.view.Lookup(name); ok {
 			spec = found.Spec()
 		}
 		return nil
@@ -174,13 +174,14 @@ func (g *group) launch(c *call, index int) {
 	c.facts = &facts{log: t.a.session}
 	in := tool.Invocation{
 		SessionID: t.a.spec.ID, CWD: t.a.spec.CWD, CallID: c.block.ID, Turn: t.number, Step: t.step,
-		Emit: func(drafts ...session.Draft) error { return c.facts.emit(ctx, drafts) },
+		Generation: t.generation,
+		Emit:       func(drafts ...session.Draft) error { return c.facts.emit(ctx, drafts) },
 	}
 	t.a.owner.Go("tool "+c.block.Name, func(context.Context) {
 		defer cancel()
 		var result tool.Result
 		err := guard("the call of "+c.block.Name, func() error {
-			result = t.a.r.pipeline.Call(ctx, t.a.view, c.block.Name, c.block.Arguments, in)
+			result = t.a.r.pipeline.Call(ctx, t.view, c.block.Name, c.block.Arguments, in)
 			return nil
 		})
 		if err != nil {

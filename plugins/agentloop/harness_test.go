@@ -277,6 +277,12 @@ func line(r *session.Record) string {
 		return s + " " + sdkproto.TextOf(res.Message.Content[0].Content)
 	case sdkproto.TypeRequestHeader:
 		return "request/header " + decode[sdkproto.RequestHeader](r).Reason
+	case sdkproto.TypeRequestPrefix:
+		s := typ
+		for _, c := range decode[sdkproto.RequestPrefix](r).Changes {
+			s += fmt.Sprintf("; %s %s (%s)", c.Part, c.Detail, c.By)
+		}
+		return s
 	case sdkproto.TypeLLMRetry:
 		l := decode[sdkproto.LLMRetry](r)
 		return fmt.Sprintf("llm/retry %d %s", l.Retry, l.PolicyKey)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"dsh/kernel"
 	"dsh/kernel/llm"
 	"dsh/kernel/prompt"
 	"dsh/kernel/session"
@@ -19,9 +20,15 @@ import (
 // that belong to it are appended.
 type prepared struct {
 	adapter llm.Adapter
+	route   llm.Route
+	info    llm.Info
+	// tools are the names the model sees.
+	tools []string
 	// drafts are request/header and request/context where they changed.
 	drafts []session.Draft
-	err    error
+	// changes are what the header has against the one before it.
+	changes []sdkproto.PrefixChange
+	err     error
 }
 
 // headerKey is what a header is built from: equal keys build equal headers.
@@ -40,8 +47,8 @@ type resolved struct {
 // CodeNoAdapter is the code of a turn whose provider nobody answers for.
 const CodeNoAdapter = "NO_ADAPTER"
 
-func (r *Registry) resolve(route llm.Route) (adapter llm.Adapter, to resolved, err error) {
-	if adapter, err = r.router.Lookup(route.Provider); err != nil {
+func (r *Registry) resolve(g kernel.Generation, route llm.Route) (adapter llm.Adapter, to resolved, err error) {
+	if adapter, err = r.router.LookupAt(g, route.Provider); err != nil {
 		return nil, to, err
 	}
 	err = guard("the adapter of provider "+route.Provider, func() (err error) {
@@ -54,8 +61,8 @@ func (r *Registry) resolve(route llm.Route) (adapter llm.Adapter, to resolved, e
 // prepare finds the adapter and builds the header of the next request. Tools
 // and route are looked at anew each time; the system prompt is fixed for as
 // long as the session is live (spec jsonrpc 10.7).
-func (a *actor) prepare() (p prepared) {
-	adapter, to, err := a.r.resolve(a.spec.Route)
+func (a *actor) prepare(g kernel.Generation, view *tool.View) (p prepared) {
+	adapter, to, err := a.r.resolve(g, a.spec.Route)
 	if err != nil {
 		var unknown *llm.NoAdapterError
 		if errors.As(err, &unknown) {
@@ -63,14 +70,15 @@ func (a *actor) prepare() (p prepared) {
 		}
 		return prepared{err: err}
 	}
-	p.adapter = adapter
+	p.adapter, p.route, p.info = adapter, to.route, to.info
 	key := headerKey{route: to.route, defaults: to.defaults}
 	if err := guard("a tool's description", func() (err error) {
-		key.tools, err = a.r.toolsets.of(a.view)
+		key.tools, err = a.r.toolsets.of(view)
 		return err
 	}); err != nil {
 		return prepared{err: err}
 	}
+	p.tools = key.tools.names
 	if a.system == nil {
 		facts := prompt.Facts{SessionID: a.spec.ID, CWD: a.spec.CWD, Provider: to.route.Provider, Model: to.route.Model, Tools: key.tools.names}
 		var system string
@@ -94,6 +102,9 @@ func (a *actor) prepare() (p prepared) {
 			reason = sdkproto.HeaderResume
 		}
 		p.drafts = append(p.drafts, session.Draft{Type: sdkproto.TypeRequestHeader, Data: &sdkproto.RequestHeader{Header: *a.header, Reason: reason}})
+		if last.Header != nil {
+			p.changes = headerChanges(last.Header, a.header, view)
+		}
 	}
 	context := sdkproto.RequestContext{Provider: to.route.Provider, Model: to.route.Model, ContextWindow: to.info.ContextWindow}
 	if context != last.Context {

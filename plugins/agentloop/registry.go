@@ -381,7 +381,7 @@ func (r *Registry) quiesce(ctx context.Context) error {
 
 // CheckRoute resolves a route.
 func (r *Registry) CheckRoute(route llm.Route) (llm.Route, error) {
-	_, resolved, err := r.resolve(route)
+	_, resolved, err := r.resolve(kernel.Now, route)
 	return resolved.route, err
 }
 

@@ -248,7 +248,7 @@ func TestHeader(t *testing.T) {
 		send(t, a, "go")
 		idle(t, a)
 		words = "two"
-		o := r.owner.Child("late")
+		o := r.owner.Child("row late")
 		must(t, r.tools.Register(o, &fakeTool{spec: tool.Spec{Name: "late", Parameters: json.RawMessage(`{ }`)}, call: echo}))
 		send(t, a, "go")
 		idle(t, a)
@@ -263,7 +263,9 @@ func TestHeader(t *testing.T) {
 				reasons = append(reasons, l)
 			}
 		}
-		if d := cmp.Diff([]string{"request/header initial", "request/context", "request/header change", "request/header change"}, reasons); d != "" {
+		if d := cmp.Diff([]string{"request/header initial", "request/context",
+			"request/header change", "request/prefix; tools added late (row late)",
+			"request/header change", "request/prefix; tools removed late ()"}, reasons); d != "" {
 			t.Error(d)
 		}
 		read := sdkproto.ToolSchema{Name: "read", Description: "does read", Parameters: json.RawMessage(`{"type":"object"}`)}
@@ -339,6 +341,7 @@ func TestResume(t *testing.T) {
 		want = append(want,
 			`inbox next-turn at 1 -0 +["go on"]`, "running",
 			"turn/start 3", "inbox next-turn at 0 -1 +[]", "step/start 3.1", "user queued", "request/header resume",
+			"request/prefix; tools removed wait ()",
 			"chunk block-start", "chunk text-delta", "chunk block-end", "chunk usage", "chunk finish stop", "assistant ok", "step/end 3.1", "turn/end 3 completed",
 			"turn/start 4", "inbox next-turn at 0 -1 +[]", "step/start 4.1", "user go on",
 			"chunk block-start", "chunk text-delta", "chunk block-end", "chunk usage", "chunk finish stop", "assistant ok", "step/end 4.1", "turn/end 4 completed",

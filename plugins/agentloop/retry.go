@@ -69,10 +69,7 @@ func (t *turn) wait(r *retrier, ans *answer, failed error) error {
 	var drafts []session.Draft
 	if ans.finish == "" {
 		// The stream's readers learn that this attempt gives no more.
-		drafts = append(drafts, session.Draft{Type: sdkproto.TypeAssistantChunk, Data: &sdkproto.AssistantChunk{
-			Turn: t.number, Step: t.step,
-			Chunk: sdkproto.Chunk{Type: sdkproto.ChunkFinish, Reason: &sdkproto.FinishReason{Kind: sdkproto.FinishError, Failure: &failure}},
-		}})
+		drafts = append(drafts, t.failedAttempt(failed))
 	}
 	if again {
 		var provider string
@@ -101,6 +98,15 @@ func (t *turn) wait(r *retrier, ans *answer, failed error) error {
 		RetryID: r.id, Turn: t.number, Step: t.step, Retry: r.done,
 	}})
 	return err
+}
+
+// failedAttempt ends the stream of an attempt that gives no more.
+func (t *turn) failedAttempt(err error) session.Draft {
+	failure := llm.Failure(err)
+	return session.Draft{Type: sdkproto.TypeAssistantChunk, Data: &sdkproto.AssistantChunk{
+		Turn: t.number, Step: t.step,
+		Chunk: sdkproto.Chunk{Type: sdkproto.ChunkFinish, Reason: &sdkproto.FinishReason{Kind: sdkproto.FinishError, Failure: &failure}},
+	}}
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -242,7 +242,8 @@ func (a *answer) calls() []sdkproto.Block {
 // interrupted, without calls.
 func (t *turn) request(p prepared) (*answer, error) {
 	var again *retrier
-	for {
+	cramped := false
+	for made := 0; ; {
 		if err := t.barrier(); err != nil {
 			return nil, err
 		}
@@ -253,11 +254,23 @@ func (t *turn) request(p prepared) (*answer, error) {
 		if t.ctx.Err() != nil {
 			return nil, errors.Join(err, t.interrupt(ans))
 		}
+		if tooLong(err) && made < maxRoomMade {
+			made++
+			changed, broken := t.makeRoom(p, ans, err)
+			switch {
+			case broken != nil:
+				return nil, broken
+			case changed:
+				continue
+			}
+			cramped = true
+		}
 		if again == nil {
 			again = newRetrier(t.a.r.config.Retries)
 		}
 		if err := t.wait(again, ans, err); err != nil {
-			t.refused = refusesContent(err)
+			// Where no room can be made, what the request brought is what is too long.
+			t.refused = refusesContent(err) || cramped && t.a.r.hooks.Keeps(t.generation)
 			return nil, err
 		}
 	}
@@ -283,6 +296,11 @@ func (t *turn) barrier() error {
 // came before the error, if there is one.
 func (t *turn) attempt(p prepared) (*answer, error) {
 	req := llm.Request{SessionID: t.a.spec.ID}
+	if images := t.a.r.images; images != nil {
+		req.Image = func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error) {
+			return images.Read(ctx, a.AttachmentID)
+		}
+	}
 	t.a.session.View(func() {
 		req.Header = *t.a.state.Header.Header
 		req.Messages = t.a.state.Surface.Messages()

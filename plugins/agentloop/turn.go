@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"sync"
 
+	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
+	"dsh/kernel/tool"
 	"dsh/sdkproto"
 )
 
@@ -19,8 +22,11 @@ type turn struct {
 	number, step int
 	// runsFor are the messages whose cancellation ends the turn.
 	runsFor []string
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	// generation and view are those in which the turn opened.
+	generation kernel.Generation
+	view       *tool.View
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
 	// failed counts the failed calls since the last good one.
 	failed int
 	// refused says that the provider will not have what the last request said.
@@ -48,21 +54,31 @@ func (a *actor) loop(context.Context) {
 // more. claimed is called once the first message has been claimed.
 func (a *actor) turns(claimed func()) error {
 	for a.more() {
-		p := a.prepare()
-		t, err := a.claim(p)
-		claimed()
-		if err != nil {
-			return err
-		}
-		if t == nil {
-			return nil
-		}
-		if err := t.finish(t.run(p)); err != nil {
+		if goesOn, err := a.oneTurn(claimed); err != nil || !goesOn {
 			return err
 		}
 	}
 	return nil
 }
+
+func (a *actor) oneTurn(claimed func()) (goesOn bool, err error) {
+	o := a.open(claimed)
+	defer o.leave()
+	t, err := a.claim(o)
+	claimed()
+	switch {
+	case errors.Is(err, errChanged):
+		return true, nil
+	case err != nil || t == nil:
+		return false, err
+	case o.blocked != nil:
+		return true, nil
+	}
+	return true, t.finish(t.run(o.prepared))
+}
+
+// errChanged: the prompt that the hooks have seen is not the next one any more.
+var errChanged = errors.New("the next prompt is another one")
 
 // more reports whether there is a message to run; without one it signals idle.
 func (a *actor) more() bool {
@@ -104,7 +120,7 @@ func (a *actor) fail(err error) {
 // from the inbox. What is claimed becomes a user/message in the same batch, so
 // that no crash can lose it between the two. It gives no turn when everything
 // has been cancelled meanwhile, after signalling idle.
-func (a *actor) claim(p prepared) (*turn, error) {
+func (a *actor) claim(o *opening) (*turn, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	steering, prompts := a.pending(sdkproto.TargetNextStep), a.pending(sdkproto.TargetNextTurn)
@@ -113,9 +129,20 @@ func (a *actor) claim(p prepared) (*turn, error) {
 		return nil, nil
 	}
 	prompts = prompts[:min(len(prompts), 1)]
+	if o.hooked && (len(prompts) > 0) != (o.prompt != "") || o.prompt != "" && prompts[0].ID != o.prompt {
+		return nil, errChanged
+	}
 	var last session.Brackets
 	a.session.View(func() { last = a.state.Brackets })
-	t := &turn{a: a, number: last.Turn + 1, step: 1}
+	t := &turn{a: a, number: last.Turn + 1, step: 1, generation: o.generation, view: o.view}
+	if o.blocked != nil {
+		_, err := a.session.Append(
+			session.Draft{Type: sdkproto.TypeTurnStart, Data: &sdkproto.TurnStart{Turn: t.number}},
+			splice(sdkproto.TargetNextTurn, 0, 1, ""),
+			session.Draft{Type: sdkproto.TypeTurnEnd, Data: &sdkproto.TurnEnd{Turn: t.number, Reason: blockedReason(o.blocked)}},
+		)
+		return t, err
+	}
 	drafts := []session.Draft{{Type: sdkproto.TypeTurnStart, Data: &sdkproto.TurnStart{Turn: t.number}}}
 	if len(steering) > 0 {
 		drafts = append(drafts, splice(sdkproto.TargetNextStep, 0, len(steering), ""))
@@ -124,15 +151,18 @@ func (a *actor) claim(p prepared) (*turn, error) {
 		drafts = append(drafts, splice(sdkproto.TargetNextTurn, 0, 1, ""))
 	}
 	drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepStart, Data: &sdkproto.StepStart{Turn: t.number, Step: 1}})
+	drafts = append(drafts, o.before...)
 	promptAt := len(drafts)
 	drafts = append(drafts, userMessages(prompts)...)
+	drafts = append(drafts, o.behind...)
 	drafts = append(drafts, userMessages(steering)...)
+	request := append(o.drafts, prefixDraft(t.number, 1, append(o.changes, t.rewritten()...))...)
 	title := ""
 	if len(prompts) > 0 && !last.Titled {
 		title = titleOf(prompts[0].Content)
 	}
 	if title == "" {
-		drafts = append(drafts, p.drafts...)
+		drafts = append(drafts, request...)
 	}
 	first, err := a.session.Append(drafts...)
 	if err != nil {
@@ -140,12 +170,12 @@ func (a *actor) claim(p prepared) (*turn, error) {
 	}
 	if title != "" {
 		// A batch of its own: it cites the prompt's place in the log.
-		drafts = append([]session.Draft{titleDraft(title, first+int64(promptAt))}, p.drafts...)
+		drafts = append([]session.Draft{titleDraft(title, first+int64(promptAt))}, request...)
 		if _, err := a.session.Append(drafts...); err != nil {
 			return nil, err
 		}
 	}
-	a.resumed = a.resumed && p.err != nil
+	a.resumed = a.resumed && o.err != nil
 	for _, m := range prompts {
 		t.runsFor = append(t.runsFor, m.ID)
 	}
@@ -179,6 +209,7 @@ func (t *turn) nextStep(p prepared) error {
 	drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepStart, Data: &sdkproto.StepStart{Turn: t.number, Step: t.step + 1}})
 	drafts = append(drafts, userMessages(steering)...)
 	drafts = append(drafts, p.drafts...)
+	drafts = append(drafts, prefixDraft(t.number, t.step+1, append(p.changes, t.rewritten()...))...)
 	if _, err := t.a.session.Append(drafts...); err != nil {
 		return err
 	}
@@ -207,6 +238,15 @@ func (t *turn) run(p prepared) (end sdkproto.TurnEndReason) {
 	return endError(llm.Failure(err))
 }
 
+// blockedReason is that of a turn whose prompt a hook refused.
+func blockedReason(v *agent.Verdict) sdkproto.TurnEndReason {
+	end := sdkproto.TurnEndReason{Kind: sdkproto.EndBlocked}
+	if v.Reason != "" {
+		end.Reason = &sdkproto.AbortReason{Kind: sdkproto.AbortHook, Reason: v.Reason}
+	}
+	return end
+}
+
 func endError(f sdkproto.Failure) sdkproto.TurnEndReason {
 	return sdkproto.TurnEndReason{Kind: sdkproto.EndError, Error: &f}
 }
@@ -216,6 +256,9 @@ func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 	for {
 		if p.err != nil {
 			return sdkproto.TurnEndReason{}, p.err
+		}
+		if _, err := t.keep(p, nil); err != nil {
+			return sdkproto.TurnEndReason{}, err
 		}
 		answer, err := t.request(p)
 		if err != nil {
@@ -242,7 +285,7 @@ func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 		case t.step >= config.MaxSteps:
 			return sdkproto.TurnEndReason{Kind: sdkproto.EndMaxSteps}, nil
 		}
-		if p = t.a.prepare(); p.err != nil {
+		if p = t.a.prepare(t.generation, t.view); p.err != nil {
 			return sdkproto.TurnEndReason{}, p.err
 		}
 		if err := t.nextStep(p); err != nil {
