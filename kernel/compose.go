@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/dig"
@@ -26,6 +27,11 @@ type Options struct {
 	// Stdio goes to the row that claims it; nil when there is none to give.
 	Stdio *stdio.Pair
 	Log   *slog.Logger
+	// Reload loads the profile anew, for a reload of the running composition; nil
+	// makes SIGHUP end the process like SIGTERM.
+	Reload func(context.Context) (*profile.Profile, error)
+	// Changed asks for a reload as SIGHUP does; it may be nil.
+	Changed <-chan struct{}
 	// StartLimit bounds the start hooks of all rows together; 0 is 15 s.
 	StartLimit time.Duration
 }
@@ -48,6 +54,12 @@ type Kernel struct {
 	claimed map[string]bool
 	// credentials are the variables that the profile or a plugin's defaults name.
 	credentials []string
+	// reloading is held by the one reload that runs.
+	reloading sync.Mutex
+
+	mu sync.Mutex
+	// live are the rows that run, by id.
+	live map[string]*liveRow
 }
 
 // row is an entry with its plugin and config.
@@ -63,7 +75,7 @@ type row struct {
 // Compose checks a profile against the plugins and builds it; nothing is
 // started. All that is wrong is in one error, each line with file, line and row.
 func Compose(ctx context.Context, opts Options) (*Kernel, error) {
-	k := &Kernel{opts: opts, seams: map[reflect.Type]reflect.Value{}, composed: make(chan struct{}), claimed: map[string]bool{}}
+	k := &Kernel{opts: opts, seams: map[reflect.Type]reflect.Value{}, composed: make(chan struct{}), claimed: map[string]bool{}, live: map[string]*liveRow{}}
 	if k.opts.Log == nil {
 		k.opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -86,7 +98,9 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 			k.mountLater(r)
 			continue
 		}
-		modules = append(modules, k.moduleOf(r, k.owner.ChildAt("row "+r.entry.ID, r.index)))
+		live := &liveRow{row: r, owner: k.owner.ChildAt("row "+r.entry.ID, r.index)}
+		k.live[r.entry.ID] = live
+		modules = append(modules, k.moduleOf(live))
 		for _, t := range r.plugin.provides {
 			k.seams[t] = reflect.New(t)
 		}
@@ -202,9 +216,9 @@ func (k *Kernel) providersOf(t reflect.Type) string {
 	return strings.Join(names, ", ")
 }
 
-func (k *Kernel) instance(r row, o *Owner) Instance {
+func (k *Kernel) instance(r *liveRow) Instance {
 	in := Instance{
-		ID: r.entry.ID, Index: r.index, Owner: o, Log: k.opts.Log.With("row", r.entry.ID),
+		ID: r.entry.ID, Index: r.index, Owner: r.owner, live: r, Log: k.opts.Log.With("row", r.entry.ID),
 		Ready: k.ready, Root: k.root, Mounter: k, Home: k.opts.Profile.Settings.Home,
 		Profile: k.opts.Profile.Name, CredentialEnv: k.credentials,
 	}
@@ -214,8 +228,8 @@ func (k *Kernel) instance(r row, o *Owner) Instance {
 	return in
 }
 
-func (k *Kernel) moduleOf(r row, o *Owner) fx.Option {
-	in := k.instance(r, o)
+func (k *Kernel) moduleOf(r *liveRow) fx.Option {
+	in := k.instance(r)
 	return fx.Module(r.entry.ID, fx.Supply(in, fx.Private), r.plugin.module(in, r.config))
 }
 

@@ -33,28 +33,41 @@ func (k *Kernel) Mount(ctx context.Context, e profile.Entry) (*Owner, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return k.mount(ctx, row{entry: &e, index: len(k.opts.Profile.Entries), plugin: p, config: config})
+	r := row{entry: &e, index: len(k.opts.Profile.Entries), plugin: p, config: config}
+	live, err := k.mountAs(ctx, r, k.owner.ChildAt("row "+e.ID, r.index))
+	if err != nil {
+		return nil, err
+	}
+	return live.owner, nil
 }
 
 // mountLater makes a load task of an optional row (decision R10).
 func (k *Kernel) mountLater(r row) {
 	k.ready.Go("row "+r.entry.ID, false, func(ctx context.Context) error {
-		_, err := k.mount(ctx, r)
-		return err
+		live, err := k.mountAs(ctx, r, k.owner.ChildAt("row "+r.entry.ID, r.index))
+		if err != nil {
+			return err
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.live[r.entry.ID] = live
+		return nil
 	})
 }
 
-func (k *Kernel) mount(ctx context.Context, r row) (*Owner, error) {
+// mountAs starts a row whose registrations hang on o; after an error o is
+// closed.
+func (k *Kernel) mountAs(ctx context.Context, r row, o *Owner) (*liveRow, error) {
 	e := r.entry
+	refused := func(err error) (*liveRow, error) { return nil, errors.Join(err, o.Close(ctx)) }
 	if taken := append(seamNames(r.plugin.provides), r.plugin.claims...); len(taken) > 0 {
-		return nil, rowError(e, "", "plugin %s cannot be mounted at run time: there is one %s in a profile", r.plugin.Name, strings.Join(taken, ", "))
+		return refused(rowError(e, "", "plugin %s cannot be mounted at run time: there is one %s in a profile", r.plugin.Name, strings.Join(taken, ", ")))
 	}
 	select {
 	case <-k.composed:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("mount row %s: %w", e.ID, context.Cause(ctx))
+		return refused(fmt.Errorf("mount row %s: %w", e.ID, context.Cause(ctx)))
 	}
-	o := k.owner.ChildAt("row "+e.ID, r.index)
 	var h hooks
 	opts := k.common(&h)
 	for _, t := range append(r.plugin.needs, r.plugin.wants...) {
@@ -62,18 +75,19 @@ func (k *Kernel) mount(ctx context.Context, r row) (*Owner, error) {
 			opts = append(opts, supply(t, ptr.Elem()))
 		}
 	}
-	app := fx.New(append(opts, k.moduleOf(r, o))...)
+	live := &liveRow{row: r, owner: o}
+	app := fx.New(append(opts, k.moduleOf(live))...)
 	if err := app.Err(); err != nil {
-		return nil, errors.Join(rowError(e, "", "%v", rootCause(err)), o.Close(ctx))
+		return refused(rowError(e, "", "%v", rootCause(err)))
 	}
 	if err := h.during(ctx, app.Start); err != nil {
-		return nil, errors.Join(rowError(e, "", "start: %v", rootCause(err)), o.Close(ctx))
+		return refused(rowError(e, "", "start: %v", rootCause(err)))
 	}
 	stop := func(ctx context.Context) error { return h.during(ctx, app.Stop) }
 	if err := o.OnClose("stop hooks", stop); err != nil {
 		return nil, errors.Join(rowError(e, "", "%v", err), stop(ctx))
 	}
-	return o, nil
+	return live, nil
 }
 
 // supply provides a value under a type that is known only at run time.

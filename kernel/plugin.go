@@ -52,6 +52,8 @@ type Instance struct {
 	// CredentialEnv names the variables that hold credentials: no child process
 	// inherits them (decision D28).
 	CredentialEnv []string
+
+	live *liveRow
 }
 
 // Declaration says, as data, what a plugin takes from the composition or adds

@@ -73,9 +73,10 @@ func (k *Kernel) close() error {
 }
 
 // Run composes and starts a profile, serves until its end, and returns the exit
-// code for main. SIGTERM and SIGHUP end like a finished client with ExitOK,
-// SIGINT with ExitInterrupted; a second signal returns at once. Whatever goes
-// wrong is said on stderr under the program's name.
+// code for main. SIGTERM ends like a finished client with ExitOK, SIGINT with
+// ExitInterrupted; a second signal returns at once. SIGHUP reloads the profile
+// where opts.Reload says how (decision R30), and else ends like SIGTERM.
+// Whatever goes wrong is said on stderr under the program's name.
 func Run(ctx context.Context, program string, stderr io.Writer, opts Options) int {
 	signals := make(chan os.Signal, 2)
 	// Never stopped: a signal between the return and the exit of main must not
@@ -88,10 +89,11 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 	}
 	done := make(chan outcome, 1)
 	ending := make(chan int, 1)
+	hangup := make(chan struct{}, 1)
 	life, end := context.WithCancel(ctx)
 	defer end()
 	go func() {
-		code, err := serve(life, opts, ending)
+		code, err := serve(life, opts, ending, hangup)
 		done <- outcome{code, err}
 	}()
 
@@ -104,6 +106,13 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 			}
 			return o.code
 		case s := <-signals:
+			if s == syscall.SIGHUP && opts.Reload != nil && !signalled {
+				select {
+				case hangup <- struct{}{}:
+				default: // one is waiting already
+				}
+				continue
+			}
 			code, late := ExitOK, ExitTerminated
 			if s == os.Interrupt {
 				code, late = ExitInterrupted, ExitInterrupted
@@ -120,7 +129,7 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 
 // serve is the whole life of a kernel. ending holds the code to end with once
 // ctx has ended.
-func serve(ctx context.Context, opts Options, ending <-chan int) (int, error) {
+func serve(ctx context.Context, opts Options, ending <-chan int, hangup <-chan struct{}) (int, error) {
 	// The kernel's own context must outlive ctx: it ends last.
 	k, err := Compose(context.WithoutCancel(ctx), opts)
 	if err == nil && !k.claimed["stdio"] {
@@ -134,6 +143,9 @@ func serve(ctx context.Context, opts Options, ending <-chan int) (int, error) {
 			return endCode(ending), nil
 		}
 		return ExitFailure, fmt.Errorf("plugin tree failed to load:\n%w", err)
+	}
+	if opts.Reload != nil {
+		k.owner.Go("reloads", func(ctx context.Context) { k.reloads(ctx, hangup, opts.Changed) })
 	}
 	select {
 	case <-k.root.Exiting():

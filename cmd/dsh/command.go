@@ -34,7 +34,9 @@ type program struct {
 		home       string
 		dumpConfig bool
 	}
-	code int
+	// level is that of every logger of the program; a reload may change it.
+	level slog.LevelVar
+	code  int
 }
 
 // usageError is a command line that cannot be understood; it exits with
@@ -146,8 +148,46 @@ func (p *program) serve(ctx context.Context, o oneShot) error {
 		p.runOneShot(ctx, o, opts)
 		return nil
 	}
+	end := p.reloadable(ctx, loaded, &opts)
+	defer end()
 	p.code = kernel.Run(ctx, "dsh", p.stderr, opts)
 	return nil
+}
+
+// reloadable lets a running profile be read again: on SIGHUP, and where it says
+// so whenever one of its files changes. end stops watching them.
+func (p *program) reloadable(ctx context.Context, loaded *profile.Profile, opts *kernel.Options) (end func()) {
+	opts.Reload = func(context.Context) (*profile.Profile, error) {
+		again, err := p.loadProfile(p.flags.profile)
+		if err != nil {
+			return nil, err
+		}
+		if again.Settings.Home != loaded.Settings.Home {
+			return nil, fmt.Errorf("the data folder cannot change from %s to %s while the process runs; restart it", loaded.Settings.Home, again.Settings.Home)
+		}
+		p.setLevel(again.Settings.LogLevel)
+		return again, nil
+	}
+	if loaded.Settings.Reload != profile.ReloadOnChange {
+		return func() {}
+	}
+	changed := make(chan struct{}, 1)
+	opts.Changed = changed
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := loaded.Watch(ctx, func() {
+			select {
+			case changed <- struct{}{}:
+			default: // one is waiting already
+			}
+		})
+		if err != nil {
+			opts.Log.Error("changes of the profile are not seen; send SIGHUP to reload", "error", err)
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // loadProfile loads a profile with everything that the flags lay on top of it.
@@ -208,11 +248,16 @@ func (p *program) home() (string, error) {
 }
 
 func (p *program) logger(level string) *slog.Logger {
+	p.setLevel(level)
+	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: &p.level}))
+}
+
+func (p *program) setLevel(level string) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo // profile.Load has checked it
 	}
-	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: l}))
+	p.level.Set(l)
 }
 
 func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }

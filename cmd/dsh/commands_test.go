@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,6 +71,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"pause":      call.pause,
 		"signal":     call.signal,
 		"eof":        call.eof,
+		"log":        call.log,
 		"exit":       call.exit,
 		"await":      call.await,
 		"stored":     call.stored,
@@ -466,6 +468,35 @@ func (c call) signal() error {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt, "HUP": syscall.SIGHUP}
 	p.note("signal " + c.args[0])
 	return p.cmd.Process.Signal(signals[c.args[0]])
+}
+
+// log PATTERN waits until something new on standard error matches a regular
+// expression.
+func (c call) log() error {
+	if err := c.want(1, "log PATTERN"); err != nil {
+		return err
+	}
+	p, err := c.talk()
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile("(?m)" + c.args[0])
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		said, err := os.ReadFile(p.stderr)
+		if err != nil {
+			return err
+		}
+		if at := pattern.FindIndex(said[p.logged:]); at != nil {
+			p.logged += at[1]
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return p.failure("nothing on standard error matches " + c.args[0])
+		}
+	}
 }
 
 // eof ends the input of the process.

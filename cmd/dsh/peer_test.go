@@ -44,6 +44,7 @@ type peer struct {
 	cmd    *exec.Cmd
 	in     *os.File
 	stderr string // path of what it writes there
+	logged int    // how far the word log has read it
 
 	mu      sync.Mutex
 	entries []entry

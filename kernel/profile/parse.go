@@ -36,7 +36,7 @@ type layer struct {
 var (
 	rowKeys     = []string{"use", "enabled", "required", "checksum", "config"}
 	topKeys     = []string{"extends", "env", "settings", "plugins", "summary"}
-	settingKeys = []string{"logLevel", "home"}
+	settingKeys = []string{"logLevel", "home", "reload"}
 
 	// Names are checked at every start, so not by regular expressions.
 	idForm       = form{lower, lower + decimals + "-"}

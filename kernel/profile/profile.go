@@ -95,9 +95,20 @@ type Settings struct {
 	// file's folder. It says where a program keeps its data, not where profiles
 	// are looked up: those are found before it is known.
 	Home string
+	// Reload is ReloadOnSignal, the default, or ReloadOnChange. DSH_RELOAD
+	// overrides it.
+	Reload string
 
 	shown map[string]*value // what Dump prints
 }
+
+// Ways to reload a running profile.
+const (
+	// ReloadOnSignal: when the process gets SIGHUP.
+	ReloadOnSignal = "signal"
+	// ReloadOnChange: also when a file of the profile changes.
+	ReloadOnChange = "change"
+)
 
 // Profile is a composed profile.
 type Profile struct {
@@ -116,6 +127,7 @@ type Profile struct {
 	// Layers are the files that took part, in order, as Position.File shows them.
 	Layers []string
 
+	home string
 	env  *value
 	rows *value
 }
@@ -213,6 +225,7 @@ func Load(o Options) (*Profile, error) {
 	p := &Profile{
 		Name:    profileName(o.Name),
 		Summary: l.summary,
+		home:    o.Home,
 		env:     top.get("env"),
 		rows:    top.get("plugins"),
 	}

@@ -79,6 +79,7 @@ func Schema(kinds []Kind, ids map[string]string) ([]byte, error) {
 				"additionalProperties": object{"type": []string{"string", "null"}}},
 			"settings": object{"type": []string{"object", "null"}, "additionalProperties": false, "properties": object{
 				"logLevel": orInterpolated(object{"enum": []any{"debug", "info", "warn", "error", nil}}, "what is logged on standard error"),
+				"reload":   orInterpolated(object{"enum": []any{ReloadOnSignal, ReloadOnChange, nil}}, "when a running profile is read again: on SIGHUP, or also when one of its files changes"),
 				"home":     object{"type": []string{"string", "null"}, "description": "the data folder"},
 			}},
 			"plugins": object{"type": []string{"object", "null"}, "description": "the rows by their ids; order counts", "properties": rows,

@@ -17,10 +17,11 @@ type setting struct{ key, variable, flag string }
 // settings layers the process settings: default, settings block, environment,
 // command line.
 func (l *loader) settings(block *value) Settings {
-	known := []setting{{"logLevel", "DSH_LOG_LEVEL", "--log-level"}, {"home", "DSH_HOME", "--home"}}
+	known := []setting{{"logLevel", "DSH_LOG_LEVEL", "--log-level"}, {"home", "DSH_HOME", "--home"}, {"reload", "DSH_RELOAD", "reload"}}
 	v := viper.New()
 	v.SetDefault("logLevel", "info")
 	v.SetDefault("home", l.opts.Home)
+	v.SetDefault("reload", ReloadOnSignal)
 	file, env := map[string]any{}, map[string]any{}
 	shown, from := map[string]*value{}, map[string]Position{}
 	for _, s := range known {
@@ -54,10 +55,15 @@ func (l *loader) settings(block *value) Settings {
 			l.bad.add(Position{File: "command line"}, "", "%s", unknownKey(key, settingKeys))
 		}
 	}
-	s := Settings{LogLevel: strings.ToLower(v.GetString("logLevel")), Home: v.GetString("home"), shown: shown}
+	s := Settings{LogLevel: strings.ToLower(v.GetString("logLevel")), Home: v.GetString("home"), Reload: v.GetString("reload"), shown: shown}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel) {
 		level := shown["logLevel"]
 		l.bad.add(level.pos, "settings.logLevel", "%s", level.conceal(fmt.Sprintf("%q is not a log level; use debug, info, warn or error", level.text)))
+	}
+	if s.Reload != ReloadOnSignal && s.Reload != ReloadOnChange {
+		reload := shown["reload"]
+		l.bad.add(reload.pos, "settings.reload", "%s", reload.conceal(fmt.Sprintf("%q is not a way to reload; use %s (on SIGHUP) or %s (also when a file of the profile changes)",
+			reload.text, ReloadOnSignal, ReloadOnChange)))
 	}
 	return s
 }
