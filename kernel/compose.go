@@ -23,7 +23,11 @@ import (
 type Options struct {
 	// Plugins are all that a row may use.
 	Plugins []Plugin
-	Profile *profile.Profile
+	// External makes the plugin of a row whose `use` names none of them: an
+	// executable. Its error is ErrNoPlugin for a name that means nothing to it
+	// either. nil knows no executables.
+	External func(profile.Entry) (Plugin, error)
+	Profile  *profile.Profile
 	// Stdio goes to the row that claims it; nil when there is none to give.
 	Stdio *stdio.Pair
 	Log   *slog.Logger
@@ -117,10 +121,17 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 	return k, nil
 }
 
+// ErrNoPlugin is Options.External's answer to a name it does not know.
+var ErrNoPlugin = errors.New("no such plugin")
+
 // Check reports all that is wrong with a profile without building anything.
 func Check(plugins []Plugin, p *profile.Profile) error {
-	k := &Kernel{opts: Options{Plugins: plugins, Profile: p}}
-	_, err := k.rows()
+	return Options{Plugins: plugins, Profile: p}.Check()
+}
+
+// Check reports all that is wrong with the profile without building anything.
+func (o Options) Check() error {
+	_, err := (&Kernel{opts: o}).rows()
 	return err
 }
 
@@ -138,11 +149,15 @@ func (k *Kernel) rows() ([]row, error) {
 		if !e.Enabled || e.Use == "" { // a row without use is the profile's own finding
 			continue
 		}
-		r := row{entry: e, index: i, optional: e.Required != nil && !*e.Required}
+		r := row{entry: e, index: i}
 		var err error
 		if r.plugin, err = k.plugin(e); err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		r.optional = r.plugin.optional
+		if e.Required != nil {
+			r.optional = !*e.Required
 		}
 		config, bad := r.plugin.configure(e)
 		errs = append(errs, bad...)
@@ -160,6 +175,11 @@ func (k *Kernel) plugin(e *profile.Entry) (Plugin, error) {
 			return p, nil
 		}
 		names[i] = p.Name
+	}
+	if k.opts.External != nil {
+		if p, err := k.opts.External(*e); !errors.Is(err, ErrNoPlugin) {
+			return p, err
+		}
 	}
 	slices.Sort(names)
 	return Plugin{}, &profile.Error{Pos: e.UsePos, Path: "plugins." + e.ID + ".use", Msg: fmt.Sprintf("unknown plugin %q%s; known plugins: %s",

@@ -23,6 +23,8 @@ type Plugin struct {
 
 	needs, wants, provides []reflect.Type
 	claims                 []string
+	// optional: a row is not required unless it says so.
+	optional bool
 	// defaults gives a new config with every default filled in, as a pointer.
 	defaults func() any
 	// module builds the row's fx option from a config made by defaults.
@@ -80,6 +82,12 @@ func Provides[T any]() Declaration {
 // the pair of protocol descriptors.
 func Claims(what string) Declaration {
 	return func(p *Plugin) { p.claims = append(p.claims, what) }
+}
+
+// Optional declares that a row's failure is a state and not the end, unless the
+// row says `required: true` (decision R10).
+func Optional() Declaration {
+	return func(p *Plugin) { p.optional = true }
 }
 
 // Define makes a plugin. defaults gives a new, valid config; a row's config is

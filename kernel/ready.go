@@ -143,6 +143,28 @@ func (r *Ready) States() []TaskState {
 	return states
 }
 
+// snapshot gives the tasks there are, for revert.
+func (r *Ready) snapshot() []*TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.tasks)
+}
+
+// revert forgets how tasks ended that began after a snapshot, and lets those that
+// still run fail nothing: what they belong to is not there any more, and what
+// they replaced is.
+func (r *Ready) revert(to []*TaskState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tasks {
+		if !t.Done && !slices.Contains(to, t) {
+			t.Required = false
+			to = append(to, t)
+		}
+	}
+	r.tasks = to
+}
+
 func (r *Ready) begin(name string, required bool) *TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()

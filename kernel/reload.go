@@ -108,8 +108,10 @@ func (k *Kernel) Reload(ctx context.Context, p *profile.Profile) (changed []stri
 		return nil, nil
 	}
 	next := &Next{generation: k.owner.clock.now() + 1}
+	tasks := k.ready.snapshot()
 	started, err := k.prepare(ctx, plan, next)
 	if err != nil {
+		k.ready.revert(tasks)
 		// What failed to start may have been given no time at all.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseLimit)
 		defer cancel()

@@ -32,16 +32,18 @@ var layers = map[string][]string{
 var keepers = map[string][]string{
 	"github.com/spf13/viper":             {"kernel/profile/", "cmd/"},
 	"github.com/spf13/cobra":             {"cmd/"},
-	"go.yaml.in/yaml/v3":                 {"kernel/profile/", "plugins/llmscripted/"},
+	"go.yaml.in/yaml/v3":                 {"kernel/profile/", "plugins/llmscripted/", "plugins/internal/frontmatter/"},
 	"github.com/go-json-experiment/json": {"sdkproto/wirejson/"},
 	"github.com/hashicorp/go-plugin":     {"kernel/external/", "sdkproto/plugin/"},
 	"google.golang.org/grpc":             {"kernel/external/", "sdkproto/plugin/"},
 	"github.com/sourcegraph/jsonrpc2":    {"plugins/jsonrpc/", "plugins/toollsp/"},
-	"go.uber.org/fx":                     {"kernel/*.go", "plugins/*/plugin.go"},
+	"github.com/modelcontextprotocol":    {"plugins/mcp/"},
+	"golang.org/x/oauth2":                {"plugins/mcp/"},
+	"go.uber.org/fx":                     {"kernel/*.go", "kernel/external/plugin.go", "plugins/*/plugin.go"},
 	"go.uber.org/dig":                    {"kernel/*.go"},
 	"go.uber.org/zap":                    {},
 	"github.com/stretchr/testify":        {},
-	"github.com/google/jsonschema-go":    {"kernel/tool/"},
+	"github.com/google/jsonschema-go":    {"kernel/tool/", "sdkproto/schema/"},
 	// It compiles every meta-schema when the process starts: 9 ms.
 	"github.com/santhosh-tekuri/jsonschema": {},
 }

@@ -4,17 +4,27 @@ package plugins
 import (
 	"dsh/kernel"
 	"dsh/plugins/agentloop"
+	"dsh/plugins/attachmentlocal"
+	"dsh/plugins/commands"
+	"dsh/plugins/compaction"
 	"dsh/plugins/core"
 	"dsh/plugins/credentials"
 	"dsh/plugins/headless"
+	"dsh/plugins/instructions"
 	"dsh/plugins/jsonrpc"
 	"dsh/plugins/llmdeepseek"
 	"dsh/plugins/llmopenai"
 	"dsh/plugins/llmscripted"
+	"dsh/plugins/mcp"
+	"dsh/plugins/permissions"
 	"dsh/plugins/persona"
 	"dsh/plugins/processlocal"
+	"dsh/plugins/sandboxlandlock"
 	"dsh/plugins/sessionjsonl"
+	"dsh/plugins/settings"
+	"dsh/plugins/skills"
 	"dsh/plugins/spill"
+	"dsh/plugins/subagent"
 	"dsh/plugins/toolbash"
 	"dsh/plugins/toolfilter"
 	"dsh/plugins/toolfs"
@@ -26,17 +36,27 @@ import (
 func Builtin() []kernel.Plugin {
 	return []kernel.Plugin{
 		agentloop.Plugin,
+		attachmentlocal.Plugin,
+		commands.Plugin,
+		compaction.Plugin,
 		core.Plugin,
 		credentials.Plugin,
 		headless.Plugin,
+		instructions.Plugin,
 		jsonrpc.Plugin,
 		llmdeepseek.Plugin,
 		llmopenai.Plugin,
 		llmscripted.Plugin,
+		mcp.Plugin,
+		permissions.Plugin,
 		persona.Plugin,
 		processlocal.Plugin,
+		sandboxlandlock.Plugin,
 		sessionjsonl.Plugin,
+		settings.Plugin,
+		skills.Plugin,
 		spill.Plugin,
+		subagent.Plugin,
 		toolbash.Plugin,
 		toolfilter.Plugin,
 		toolfs.Plugin,

@@ -1,6 +1,10 @@
 package sdkproto
 
-import "dsh/sdkproto/wirejson"
+import (
+	"encoding/json"
+
+	"dsh/sdkproto/wirejson"
+)
 
 // The additive extensions of the protocol (spec jsonrpc 13.3). A client that
 // asks for nothing gets nothing of them: notifications and answer members come
@@ -20,7 +24,13 @@ const (
 	MethodSessionWait   = "session/wait"
 	MethodSessionSteer  = "session/steer"
 	MethodPing          = "ping"
+	// MethodRuntimeStatus has no parameters and is answered with a RuntimeStatus.
+	MethodRuntimeStatus = "runtime/status"
 )
+
+// MethodApprovalRequest is a request of the server to a client that has asked
+// for it (ClientCapabilities.Approvals).
+const MethodApprovalRequest = "approval/request"
 
 // Notifications beyond the plain protocol, each on request.
 const (
@@ -28,6 +38,9 @@ const (
 	NotifyUsage          = "session.usage"
 	NotifyTreeStatus     = "session.tree-status"
 	NotifyHeartbeat      = "runtime.heartbeat"
+	// NotifyApprovalCancelled takes an approval/request back. It goes with
+	// approvals and is not asked for by name.
+	NotifyApprovalCancelled = "approval/cancelled"
 )
 
 // InitializeExtensions are the members that a client adds to the parameters of
@@ -50,6 +63,8 @@ type ClientCapabilities struct {
 	// HeartbeatSeconds asks for runtime.heartbeat that often, 1 to 3600 s. Asked
 	// for by name alone it comes every 15 s.
 	HeartbeatSeconds int `json:"heartbeatSeconds,omitzero"`
+	// Approvals says that the client answers approval/request.
+	Approvals bool `json:"approvals,omitzero"`
 }
 
 // InitializeAdditions are the further members of the answer to initialize.
@@ -64,6 +79,8 @@ type InitializeAdditions struct {
 type ServerCapabilities struct {
 	Methods       []string `json:"methods"`
 	Notifications []string `json:"notifications"`
+	// Requests are those that the server sends to a client that asks for them.
+	Requests []string `json:"requests,omitzero"`
 }
 
 // RuntimeInfo says which program serves, in which process.
@@ -234,9 +251,98 @@ type Clock struct {
 	Time int64 `json:"time"`
 }
 
+// ApprovalRequest asks the client whether a tool call may run. The client need
+// not hurry, but the server waits only so long.
+type ApprovalRequest struct {
+	// ID names the question, as in the events approval/asked and approval/decided.
+	ID        string `json:"id"`
+	SessionID string `json:"sessionId"`
+	ToolName  string `json:"toolName"`
+	CallID    string `json:"callId"`
+	// Arguments is the JSON object that the tool is to be called with.
+	Arguments json.RawMessage `json:"arguments"`
+	// Reason says why the question is asked, in a sentence.
+	Reason string `json:"reason"`
+}
+
+// ApprovalResult answers approval/request. Whatever is not exactly
+// ApprovalAllowedOnce refuses the call (case B21).
+type ApprovalResult struct {
+	// Outcome is ApprovalAllowedOnce or ApprovalRejected.
+	Outcome string `json:"outcome"`
+	// Message tells the model why the call was rejected; it may be left out.
+	Message string `json:"message,omitzero"`
+}
+
+// Outcomes of an ApprovalResult.
+const (
+	ApprovalAllowedOnce = "allowed-once"
+	ApprovalRejected    = "rejected"
+)
+
+// ApprovalCancelled is the payload of approval/cancelled: nobody waits for the
+// answer any more.
+type ApprovalCancelled struct {
+	ID        string `json:"id"`
+	SessionID string `json:"sessionId"`
+}
+
+// RuntimeStatus answers runtime/status: how the parts of the server stand. A
+// part that is optional and has failed shows here and nowhere else on the wire.
+type RuntimeStatus struct {
+	// Tasks are the load tasks, in the order in which they were started.
+	Tasks []TaskStatus `json:"tasks"`
+	// MCP are the MCP servers in the order of their configuration; absent in a
+	// composition that runs none.
+	MCP []MCPStatus `json:"mcp,omitzero"`
+	// Sandbox says how far programs can be confined; absent in a composition that
+	// confines none.
+	Sandbox *SandboxStatus `json:"sandbox,omitzero"`
+}
+
+// TaskStatus is one load task.
+type TaskStatus struct {
+	Name string `json:"name"`
+	// Required: its failure fails initialize.
+	Required bool `json:"required"`
+	// State is one of the Task constants; Error is the reason of TaskFailed.
+	State string `json:"state"`
+	Error string `json:"error,omitzero"`
+}
+
+// States of a load task.
+const (
+	TaskRunning = "running"
+	TaskDone    = "done"
+	TaskFailed  = "failed"
+)
+
+// MCPStatus is one MCP server.
+type MCPStatus struct {
+	Name string `json:"name"`
+	// State is connected, pending, failed, disabled or needs-auth; Error is the
+	// reason of failed and needs-auth.
+	State string `json:"state"`
+	Error string `json:"error,omitzero"`
+	// Transport is stdio, http or sse; Scope is profile, user, project or local.
+	Transport string `json:"transport"`
+	Scope     string `json:"scope"`
+	// Tools are the names that models see.
+	Tools   []string `json:"tools,omitzero"`
+	Version string   `json:"version,omitzero"`
+}
+
+// SandboxStatus is what this machine can hold of a confinement to the workspace.
+type SandboxStatus struct {
+	// Level is full, partial or none; Missing says what does not hold.
+	Level   string `json:"level"`
+	Missing string `json:"missing,omitzero"`
+}
+
 // ErrorData is error.data of a failed answer.
 type ErrorData struct {
-	// Code is one of the Err constants, a model adapter's own, or INTERNAL.
+	// Code is one of the Err constants, a model adapter's own, one of image
+	// admission (spec jsonrpc 9.8), or INTERNAL.
 	Code string `json:"code"`
 	// Retryable says that the same request may succeed later.
 	Retryable bool `json:"retryable"`

@@ -2,6 +2,7 @@ package sdkproto
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -34,8 +35,8 @@ type Block struct {
 	IsError    bool
 	// Attachment refers to stored bytes (image).
 	Attachment *Attachment
-	// Data and MimeType are an inline image: base64, only ever inside
-	// session/prompt.
+	// Data and MimeType are an inline image, and Name its name if it has one:
+	// base64, only ever inside session/prompt.
 	Data, MimeType string
 
 	// raw is kept only when the fields above do not say it all.
@@ -63,6 +64,13 @@ type Dimensions struct {
 
 // Text makes a text block.
 func Text(s string) Block { return Block{Type: BlockText, Text: s} }
+
+// InlineImage makes an image block of a session/prompt; the server keeps the
+// image and replaces the block by a reference to it. mimeType is image/png,
+// image/jpeg, image/webp or image/gif; name may be empty.
+func InlineImage(name, mimeType string, image []byte) Block {
+	return Block{Type: BlockImage, Data: base64.StdEncoding.EncodeToString(image), MimeType: mimeType, Name: name}
+}
 
 type blockFields struct {
 	Type       string      `json:"type"`
@@ -160,6 +168,9 @@ func (b Block) MarshalJSON() ([]byte, error) {
 		} else {
 			member("data", b.Data)
 			member("mimeType", b.MimeType)
+			if b.Name != "" {
+				member("name", b.Name)
+			}
 		}
 	}
 	return append(dst, '}'), nil

@@ -73,6 +73,9 @@ type PermissionDecision struct {
 	// level this machine can hold; "" when the call starts none.
 	Confinement string `json:"confinement,omitzero"`
 	Reached     string `json:"reached,omitzero"`
+	// Arguments run in the place of the call's own, because an answer replaced
+	// them; absent when none did.
+	Arguments json.RawMessage `json:"arguments,omitzero"`
 }
 
 // RequestPrefix records why the request of a step does not extend the one

@@ -102,12 +102,18 @@ type SubagentFinished struct {
 	AgentID         string `json:"agentId"`
 	ParentSessionID string `json:"parentSessionId"`
 	ChildSessionID  string `json:"childSessionId"`
-	// Status is ok or error.
+	// Status is FinishedOK or FinishedError.
 	Status string `json:"status"`
-	// StopReason is completed, aborted, error, max-tokens or refusal.
+	// StopReason is one of the Stop constants.
 	StopReason           string  `json:"stopReason"`
 	LastAssistantMessage []Block `json:"lastAssistantMessage,omitzero"`
 }
+
+// Values of SubagentFinished.Status.
+const (
+	FinishedOK    = "ok"
+	FinishedError = "error"
+)
 
 // RPCError is the error member of a failed answer.
 type RPCError struct {

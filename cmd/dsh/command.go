@@ -15,7 +15,6 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/profile"
 	"dsh/kernel/stdio"
-	"dsh/plugins"
 	"dsh/profiles"
 )
 
@@ -115,8 +114,8 @@ dsh doctor says what is missing on this machine.`,
 	root.Flags().BoolVar(&p.flags.dumpConfig, "dump-config", false, "print the composed profile, each value with its origin, and exit")
 	root.Flags().BoolP("version", "V", false, "print the version and exit")
 	addPromptFlags(root)
-	root.AddCommand(p.demoCommand(), p.doctorCommand(), p.pluginsCommand(), p.profilesCommand(), p.schemaCommand(),
-		p.sessionsCommand(), p.versionCommand())
+	root.AddCommand(p.demoCommand(), p.doctorCommand(), p.mcpCommand(), p.permissionsCommand(), p.pluginCommand(), p.pluginsCommand(), p.profilesCommand(), p.schemaCommand(),
+		p.sessionsCommand(), p.trustCommand(), p.versionCommand())
 	root.AddCommand(topics()...)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultCompletionCmd()
@@ -138,7 +137,7 @@ func (p *program) serve(ctx context.Context, o oneShot) error {
 		return err
 	}
 	if p.flags.dumpConfig {
-		return errors.Join(kernel.Check(plugins.Builtin(), loaded), loaded.Dump(p.pair.Out))
+		return errors.Join(checkRows(loaded), loaded.Dump(p.pair.Out))
 	}
 	opts := p.kernelOptions(loaded)
 	if v, _ := p.env("DSH_CORDIS_CONFIG"); v != "" {
@@ -201,7 +200,7 @@ func (p *program) loadProfile(name string) (*profile.Profile, error) {
 	loaded, err := profile.Load(options)
 	if err != nil && loaded != nil {
 		// What the plugins say of the rest belongs into the same report.
-		err = errors.Join(err, kernel.Check(plugins.Builtin(), loaded))
+		err = errors.Join(err, checkRows(loaded))
 	}
 	return loaded, err
 }

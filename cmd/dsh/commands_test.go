@@ -44,6 +44,11 @@ func setup(env *testscript.Env) error {
 		}
 	})
 	env.Setenv("DSH_HOME", filepath.Join(env.WorkDir, "home"))
+	deployments, err := filepath.Abs("../../testdata/profiles")
+	if err != nil {
+		return err
+	}
+	env.Setenv("DEPLOYMENTS", deployments)
 	model := filepath.Join(env.WorkDir, "model.yaml")
 	if _, err := os.Stat(model); err == nil {
 		env.Setenv("DSH_SCRIPT", model)

@@ -169,7 +169,7 @@ func (p *program) checkOthers(home, used string) []check {
 		options.Name = name
 		loaded, err := profile.Load(options)
 		if err == nil {
-			err = kernel.Check(plugins.Builtin(), loaded)
+			err = checkRows(loaded)
 		}
 		if err != nil {
 			bad = append(bad, check{"profile " + name, checkWarn, err.Error(), "correct the named lines; dsh profiles check " + name + " looks again"})

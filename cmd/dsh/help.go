@@ -26,6 +26,7 @@ row. Those of the built-in profiles:
 
   DSH_SESSION_ROOT           folder of the session logs (default sessions.d in the data folder)
   DSH_SCRIPT                 script of the provider scripted
+  DSH_PERMISSION_MODE        read-only, workspace-write or danger-full-access (profile sdk)
   DSH_MAX_TOKENS_AS_SUCCESS  true: an answer that reached its limit counts as success (profile sdk)
 
 "dsh --profile NAME --dump-config" shows them all. Keys of model providers are named by

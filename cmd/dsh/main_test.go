@@ -13,11 +13,14 @@ import (
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata/wire")
 
 // TestMain makes the test binary be the programs that scripts start: dsh, and
-// dsh-probe, which is dsh with a window (see runProbe).
+// dsh-probe, which is dsh with a window (see runProbe), and what the example
+// deployments start.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"dsh":       main,
-		"dsh-probe": func() { os.Exit(runProbe()) },
+		"dsh":         main,
+		"dsh-probe":   func() { os.Exit(runProbe()) },
+		"dsh-dial":    func() { os.Exit(runDial()) },
+		"tracker-mcp": func() { os.Exit(runTracker()) },
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dsh/kernel"
+	"dsh/kernel/external"
 	"dsh/kernel/profile"
 	"dsh/kernel/stdio"
 	"dsh/plugins"
@@ -50,9 +52,9 @@ func addPromptFlags(c *cobra.Command) {
 }
 
 // openPrompt lets -p end the command line: then the prompt comes from standard
-// input.
+// input. Behind -- it is the argument of another program.
 func openPrompt(args []string) []string {
-	if n := len(args); n > 0 && (args[n-1] == "-p" || args[n-1] == "--"+promptFlag) {
+	if n := len(args); n > 0 && !slices.Contains(args, "--") && (args[n-1] == "-p" || args[n-1] == "--"+promptFlag) {
 		return append(slices.Clone(args), "-")
 	}
 	return args
@@ -172,5 +174,19 @@ func (p *program) runOneShot(ctx context.Context, o oneShot, opts kernel.Options
 }
 
 func (p *program) kernelOptions(loaded *profile.Profile) kernel.Options {
-	return kernel.Options{Plugins: plugins.Builtin(), Profile: loaded, Stdio: p.pair, Log: p.logger(loaded.Settings.LogLevel)}
+	return kernel.Options{
+		Plugins: plugins.Builtin(), External: externalPlugins(loaded), Profile: loaded,
+		Stdio: p.pair, Log: p.logger(loaded.Settings.LogLevel),
+	}
+}
+
+// externalPlugins finds the executables that rows name.
+func externalPlugins(loaded *profile.Profile) func(profile.Entry) (kernel.Plugin, error) {
+	return external.New(filepath.Join(loaded.Settings.Home, "plugins"))
+}
+
+// checkRows reports all that is wrong with the rows of a profile, and builds
+// nothing.
+func checkRows(loaded *profile.Profile) error {
+	return kernel.Options{Plugins: plugins.Builtin(), External: externalPlugins(loaded), Profile: loaded}.Check()
 }

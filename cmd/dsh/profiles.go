@@ -10,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dsh/kernel"
 	"dsh/kernel/profile"
-	"dsh/plugins"
 	"dsh/profiles"
 )
 
@@ -95,5 +93,5 @@ func (p *program) checkProfile(name string) error {
 	if err != nil {
 		return err
 	}
-	return kernel.Check(plugins.Builtin(), loaded)
+	return checkRows(loaded)
 }

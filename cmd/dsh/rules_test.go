@@ -14,11 +14,13 @@ import (
 // wireRules checks what must hold of every conversation with one process,
 // whatever it is about, frame by frame:
 //
-//   - a frame is a request's one answer or one of the known notifications (spec
-//     jsonrpc 1.3, 2.4 to 2.7)
+//   - a frame is a request's one answer, one of the known notifications (spec
+//     jsonrpc 1.3, 2.4 to 2.7) or a question (13.3)
 //   - seq rises by one within a session (5.1)
 //   - status changes alternate, beginning with running (7.1)
 //   - idle comes only while no turn is open and no message waits (7.2)
+//   - subagent.started comes before the child does anything, subagent.finished
+//     behind its idle (8.1, 8.3)
 //   - after the answer to shutdown come only other answers (B79)
 type wireRules struct {
 	requests map[string]string // method by id
@@ -28,6 +30,7 @@ type wireRules struct {
 }
 
 type sessionRules struct {
+	child   bool  // subagent.started told of it
 	next    int64 // the seq that must come; -1 is any
 	running bool
 	turn    bool
@@ -39,8 +42,8 @@ func newWireRules() wireRules {
 }
 
 func (r *wireRules) sent(frame any) {
-	if id := member(frame, "id"); id != nil {
-		r.requests[show(id)] = text(member(frame, "method"))
+	if id, method := member(frame, "id"), member(frame, "method"); id != nil && method != nil {
+		r.requests[show(id)] = text(method)
 	}
 }
 
@@ -48,27 +51,59 @@ func (r *wireRules) received(frame any) error {
 	if member(frame, "jsonrpc") != "2.0" {
 		return errors.New(`a frame without "jsonrpc":"2.0"`)
 	}
-	if id := member(frame, "id"); id != nil {
+	method := text(member(frame, "method"))
+	if id := member(frame, "id"); id != nil && member(frame, "method") == nil {
 		return r.answer(show(id), frame)
+	} else if id != nil && method != sdkproto.MethodApprovalRequest {
+		return fmt.Errorf("an unknown request %q", method)
 	}
 	if r.over {
 		return errors.New("a notification after the answer to shutdown")
 	}
 	params := member(frame, "params")
-	id := text(member(params, "sessionId"))
+	switch method {
+	case sdkproto.NotifySessionEvent:
+		return r.session(text(member(params, "sessionId"))).event(member(params, "event"))
+	case sdkproto.NotifySessionStatus:
+		return r.session(text(member(params, "sessionId"))).status(text(member(params, "status")))
+	case sdkproto.NotifySubagentStarted, sdkproto.NotifySubagentFinished:
+		return r.subagent(method, params)
+	case sdkproto.MethodApprovalRequest, sdkproto.NotifyApprovalCancelled:
+		return nil
+	}
+	return fmt.Errorf("an unknown notification %q", method)
+}
+
+func (r *wireRules) session(id string) *sessionRules {
 	s := r.sessions[id]
 	if s == nil {
 		s = &sessionRules{next: -1, waiting: map[string][]any{}}
 		r.sessions[id] = s
 	}
-	switch method := text(member(frame, "method")); method {
-	case sdkproto.NotifySessionEvent:
-		return s.event(member(params, "event"))
-	case sdkproto.NotifySessionStatus:
-		return s.status(text(member(params, "status")))
-	default:
-		return fmt.Errorf("an unknown notification %q", method)
+	return s
+}
+
+func (r *wireRules) subagent(method string, params any) error {
+	id, parent := text(member(params, "childSessionId")), text(member(params, "parentSessionId"))
+	s, finished := r.session(id), method == sdkproto.NotifySubagentFinished
+	outcomes := map[string]string{
+		sdkproto.StopCompleted: "ok", sdkproto.StopAborted: "error", sdkproto.StopError: "error", sdkproto.StopRefusal: "error",
+		sdkproto.StopMaxTokens: "ok error",
 	}
+	switch status := text(member(params, "status")); {
+	case id == "" || parent == "" || id == parent:
+		return errors.New("a subagent needs an id and a parent")
+	case !finished && !s.child && s.next >= 0:
+		return errors.New("a subagent has begun before it was started")
+	case finished && !s.child:
+		return errors.New("a subagent has finished that was not started")
+	case s.running:
+		return fmt.Errorf("%s of a subagent that runs", method)
+	case finished && (status == "" || !slices.Contains(strings.Fields(outcomes[text(member(params, "stopReason"))]), status)):
+		return errors.New("the status of a subagent does not go with its stopReason")
+	}
+	s.child = true
+	return nil
 }
 
 func (r *wireRules) answer(id string, frame any) error {
@@ -135,6 +170,9 @@ func TestWireRules(t *testing.T) {
 	status := func(s string) string {
 		return fmt.Sprintf(`<{"jsonrpc":"2.0","method":"session.status","params":{"sessionId":"s","status":%q}}`, s)
 	}
+	child := func(what, members string) string {
+		return `<{"jsonrpc":"2.0","method":"subagent.` + what + `","params":{"parentSessionId":"p","childSessionId":"s"` + members + `}}`
+	}
 	receipt := `{"target":"next-turn","start":0,"inserted":[{"id":"m"}]}`
 	removal := `{"target":"next-turn","start":0,"removedCount":1,"inserted":[]}`
 	shutdown, end := `>{"id":1,"method":"shutdown"}`, `<{"jsonrpc":"2.0","id":1,"result":{}}`
@@ -164,7 +202,18 @@ func TestWireRules(t *testing.T) {
 		"idle in a turn":      {[]string{status("running"), event(0, "turn/start", `{}`), status("idle")}, "inside a turn"},
 		"idle with a message": {[]string{event(0, "agent/inbox/spliced", receipt), status("running"), status("idle")}, "waits"},
 		"after shutdown":      {[]string{shutdown, end, status("running")}, "after the answer"},
-		"two shutdowns":       {[]string{shutdown, `>{"id":2,"method":"shutdown"}`, end, `<{"jsonrpc":"2.0","id":2,"result":{}}`}, ""},
+		"a subagent": {[]string{
+			child("started", ``), event(0, "x", `{}`), status("running"), status("idle"), child("finished", `,"status":"ok","stopReason":"completed"`),
+			status("running"), status("idle"), child("finished", `,"status":"error","stopReason":"aborted"`),
+		}, ""},
+		"started late":      {[]string{event(0, "x", `{}`), child("started", ``)}, "before it was started"},
+		"never started":     {[]string{child("finished", `,"status":"ok","stopReason":"completed"`)}, "not started"},
+		"finished and runs": {[]string{child("started", ``), status("running"), child("finished", `,"status":"ok","stopReason":"completed"`)}, "that runs"},
+		"wrong outcome":     {[]string{child("started", ``), child("finished", `,"status":"ok","stopReason":"error"`)}, "stopReason"},
+		"no outcome":        {[]string{child("started", ``), child("finished", `,"stopReason":"odd"`)}, "stopReason"},
+		"a question":        {[]string{`<{"jsonrpc":"2.0","id":"a","method":"approval/request","params":{}}`, `>{"id":"a","result":{}}`, `<{"jsonrpc":"2.0","method":"approval/cancelled"}`}, ""},
+		"another request":   {[]string{`<{"jsonrpc":"2.0","id":"a","method":"x"}`}, "unknown request"},
+		"two shutdowns":     {[]string{shutdown, `>{"id":2,"method":"shutdown"}`, end, `<{"jsonrpc":"2.0","id":2,"result":{}}`}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := newWireRules()

@@ -107,6 +107,9 @@ type storedCheck struct {
 	nodes          map[int64]string
 	// received and consumed are the ids of receipts and of user messages.
 	received, consumed map[string]bool
+	// last is the event before, compaction the id of the one that is open.
+	last       any
+	compaction string
 }
 
 func (c *storedCheck) event(seq int64, e any) error {
@@ -123,10 +126,31 @@ func (c *storedCheck) event(seq int64, e any) error {
 			return fmt.Errorf("source %d is not earlier", n)
 		}
 	}
+	defer func() { c.last = e }()
 	if err := c.brackets(e); err != nil {
 		return err
 	}
 	return c.messages(e)
+}
+
+// summarised takes out the nodes that a user/message replaces directly behind
+// the compaction/summary that names them, and reports whether that is what it
+// does (spec jsonrpc 5.6).
+func (c *storedCheck) summarised(eventType string, op any) bool {
+	data := member(c.last, "data")
+	seqs := list(member(data, "shadowedSeqs"))
+	if eventType != sdkproto.TypeUserMessage || member(c.last, "type") != sdkproto.TypeCompactionSummary || member(op, "op") != "replace" ||
+		len(seqs) == 0 || seqs[0] != member(op, "start") || seqs[len(seqs)-1] != member(op, "end") ||
+		!matches(member(data, "shadowedRange"), map[string]any{"start": member(op, "start"), "end": member(op, "end")}) {
+		return false
+	}
+	for _, s := range seqs {
+		if c.nodes[number(s)] == "" {
+			return false
+		}
+		delete(c.nodes, number(s))
+	}
+	return true
 }
 
 func (c *storedCheck) brackets(e any) error {
@@ -140,14 +164,22 @@ func (c *storedCheck) brackets(e any) error {
 		return errors.New("this is outside its turn")
 	}
 	switch member(e, "type") {
+	case sdkproto.TypeCompactionStart, sdkproto.TypeCompactionSummary, sdkproto.TypeCompactionEnd:
+		id, opens := text(member(data, "compactionId")), member(e, "type") == sdkproto.TypeCompactionStart
+		if id == "" || opens && c.compaction != "" || !opens && c.compaction != id {
+			return fmt.Errorf("this is of compaction %q while %q is open", id, c.compaction)
+		}
+		if c.compaction = id; member(e, "type") == sdkproto.TypeCompactionEnd {
+			c.compaction = ""
+		}
 	case sdkproto.TypeTurnStart:
 		if c.inTurn || turn != c.turn+1 {
 			return fmt.Errorf("the turn after %d starts (open: %v)", c.turn, c.inTurn)
 		}
 		c.inTurn, c.turn, c.step = true, turn, 0
 	case sdkproto.TypeTurnEnd:
-		if c.inStep {
-			return errors.New("the turn ends inside a step")
+		if c.inStep || c.compaction != "" {
+			return fmt.Errorf("the turn ends inside a step (open: %v) or a compaction (%q)", c.inStep, c.compaction)
 		}
 		c.inTurn = false
 	case sdkproto.TypeStepStart:
@@ -197,6 +229,10 @@ func (c *storedCheck) messages(e any) error {
 	}
 	if op := member(e, "surfaceOp"); op != "append" {
 		old := number(member(op, "start"))
+		if c.summarised(eventType, op) {
+			c.nodes[number(member(e, "seq"))] = is
+			return nil
+		}
 		if member(op, "op") != "replace" || number(member(op, "end")) != old || c.nodes[old] != is {
 			return errors.New("the history is neither appended to, nor is one message of it replaced by its like")
 		}
@@ -284,6 +320,12 @@ func TestCheckStored(t *testing.T) {
 		`{"type":"tool/result","time":2,"data":{"turn":1,"step":1,"message":{"id":"r2","source":{"callId":"c2"}}},"surfaceOp":"append"}`,
 		`{"type":"step/end","time":3,"data":{"turn":1,"step":1}}`,
 		`{"type":"turn/end","time":3,"data":{"turn":1,"reason":{"kind":"completed"}}}`,
+		`{"type":"turn/start","time":4,"data":{"turn":2}}`,
+		`{"type":"compaction/start","time":4,"data":{"compactionId":"k","turn":2}}`,
+		`{"type":"compaction/summary","time":4,"data":{"compactionId":"k","shadowedRange":{"start":3,"end":7},"shadowedSeqs":[3,4,6,7]}}`,
+		`{"type":"user/message","time":4,"data":{"id":"s","source":{"kind":"plugin"}},"surfaceOp":{"op":"replace","start":3,"end":7}}`,
+		`{"type":"compaction/end","time":4,"data":{"compactionId":"k","turn":2}}`,
+		`{"type":"turn/end","time":4,"data":{"turn":2,"reason":{"kind":"completed"}}}`,
 	}
 	parse := func(lines []string) []any {
 		events := make([]any, len(lines))
@@ -318,6 +360,12 @@ func TestCheckStored(t *testing.T) {
 		"no receipt":        {at: 0, old: `"u"`, new: `"x"`, want: "without a receipt"},
 		"later source":      {at: 6, old: `[5]`, new: `[6]`, want: "not earlier"},
 		"replacement":       {at: 4, old: `"surfaceOp":"append"`, new: `"surfaceOp":{"op":"replace"}`, want: "neither appended"},
+		"other compaction":  {at: 12, old: `"k"`, new: `"l"`, want: `of compaction "l" while "k" is open`},
+		"open compaction":   {at: 14, old: `compaction/end`, new: `todo/write`, want: `or a compaction ("k")`},
+		"other range":       {at: 12, old: `"end":7`, new: `"end":6`, want: "neither appended"},
+		"other summarised":  {at: 12, old: `3,4,6,7`, new: `3,4,5,7`, want: "neither appended"},
+		"other end":         {at: 13, old: `"end":7`, new: `"end":6`, want: "neither appended"},
+		"no summary":        {at: 12, old: `compaction/summary`, new: `todo/write`, want: "neither appended"},
 		"other replacement": {at: 7, old: `"surfaceOp":"append"`, new: `"surfaceOp":{"op":"replace","start":6,"end":6}`, want: "neither appended"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -105,6 +105,15 @@ func (v *value) conceal(msg string) string {
 	return msg
 }
 
+// Conceal puts what the row's config wrote, as ${env:TOKEN}, in the place of what
+// that gave, in a text about the config: values may be secrets.
+func (e *Entry) Conceal(text string) string {
+	if e.config == nil {
+		return text
+	}
+	return e.config.conceal(text)
+}
+
 // without gives tree without the member that holds the value at the pointer;
 // nil when that is the whole tree. A list goes as a whole, so that the pointers
 // into it stay true.

@@ -214,6 +214,8 @@ type Brackets struct {
 	StepOpen   bool
 	// Calls are in the model's order.
 	Calls []OpenCall
+	// Compaction is the one that has begun and not ended, nil without.
+	Compaction *sdkproto.CompactionStart
 	// Titled says the session has a title.
 	Titled bool
 }
@@ -265,6 +267,14 @@ func (b *Brackets) Apply(r *Record) error {
 			return err
 		}
 		b.closeCall(v.Message.Source.CallID, r.Event.SourceEventSeqs)
+	case sdkproto.TypeCompactionStart:
+		v, err := Decode[sdkproto.CompactionStart](r)
+		if err != nil {
+			return err
+		}
+		b.Compaction = &v
+	case sdkproto.TypeCompactionEnd:
+		b.Compaction = nil
 	case sdkproto.TypeSessionTitle:
 		b.Titled = true
 	}

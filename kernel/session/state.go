@@ -17,6 +17,7 @@ type State struct {
 	Inbox    Inbox
 	Header   HeaderFold
 	Brackets Brackets
+	Usage    Usage
 
 	stream  stream
 	claimed claims
@@ -24,6 +25,16 @@ type State struct {
 
 // Apply takes up one record in every fold.
 func (s *State) Apply(r *Record) error {
+	if r.Event.Type == sdkproto.TypeAssistantMessage && r.Data == nil {
+		// Three folds want it decoded.
+		v, err := Decode[sdkproto.AssistantMessage](r)
+		if err != nil {
+			return err
+		}
+		decoded := *r
+		decoded.Data = &v
+		r = &decoded
+	}
 	// Claims come first: they look at the inbox as it was before the splice.
 	if err := s.claimed.apply(r, &s.Inbox); err != nil {
 		return err
@@ -33,7 +44,7 @@ func (s *State) Apply(r *Record) error {
 			return err
 		}
 	}
-	return nil
+	return s.Usage.apply(r, s)
 }
 
 // Load opens a stored session and folds it into state, which must be empty. The
@@ -68,13 +79,16 @@ const (
 		"it may have taken effect in full, in part or not at all. Check the present state before you repeat it."
 )
 
+// textCompactionStopped is the error of a compaction that a crash ended.
+const textCompactionStopped = "the harness was stopped before the history was shortened"
+
 // errorInterrupted is the error name of those results.
 const errorInterrupted = "InterruptedError"
 
 // Repairs gives the events that close what a crash left open, to be appended in
 // one batch before anything else (spec jsonrpc 9.6 rule 4, case B42). In order:
 // what had been streamed of an answer as an interrupted assistant/message, a
-// result for every open call, step/end, turn/end with reason interrupted, and
+// result for every open call, compaction/end, step/end, turn/end with reason interrupted, and
 // splices that put messages back which a turn had claimed but not yet shown to
 // the model: each at the head of the list it came from. lastTime, the time of
 // the log's last event, becomes theirs. It is empty for a session that was left
@@ -94,6 +108,9 @@ func (s *State) Repairs(lastTime int64) []Draft {
 		} else {
 			add(sdkproto.TypeToolResult, s.repairResult(c, textNotStarted, sdkproto.CodeToolNotStarted))
 		}
+	}
+	if c := b.Compaction; c != nil {
+		add(sdkproto.TypeCompactionEnd, &sdkproto.CompactionEnd{CompactionID: c.CompactionID, Turn: c.Turn, Error: textCompactionStopped})
 	}
 	if b.StepOpen {
 		add(sdkproto.TypeStepEnd, &sdkproto.StepEnd{Turn: b.Turn, Step: b.Step})

@@ -61,6 +61,11 @@ func toolCall(id string) session.Draft {
 	return session.Draft{Type: sdkproto.TypeToolCall, Data: &sdkproto.ToolCall{Turn: 1, Step: 1, CallID: id}}
 }
 
+func compactionStart() session.Draft {
+	n := 1
+	return session.Draft{Type: sdkproto.TypeCompactionStart, Data: &sdkproto.CompactionStart{CompactionID: "c", Turn: &n}}
+}
+
 // TestRepairs is spec jsonrpc 9.6 rules 4 and 5, and case B42. Repairs are shown
 // as their type and what matters of them.
 func TestRepairs(t *testing.T) {
@@ -111,6 +116,10 @@ func TestRepairs(t *testing.T) {
 		}, []string{"tool/result [4] b TOOL_OUTCOME_UNKNOWN", "tool/result [5] c TOOL_OUTCOME_UNKNOWN", "tool/result d TOOL_NOT_STARTED", "step/end", interrupted}},
 		{"one id twice, the first is running", []session.Draft{turnStart(), stepStart(), assistant(callBlock("a", "x"), callBlock("a", "x")), toolCall("a")},
 			[]string{"tool/result [3] a TOOL_OUTCOME_UNKNOWN", "tool/result a TOOL_NOT_STARTED", "step/end", interrupted}},
+
+		{"a compaction was running", []session.Draft{turnStart(), stepStart(), userMessage("a"), compactionStart()},
+			[]string{"compaction/end c", "step/end", interrupted}},
+		{"a compaction was over", []session.Draft{turnStart(), compactionStart(), {Type: sdkproto.TypeCompactionEnd, Data: &sdkproto.CompactionEnd{CompactionID: "c"}}, turnEnd("completed")}, nil},
 
 		{"a prompt was claimed and not shown", []session.Draft{splice(next, 0, 0, message("a")), splice(next, 1, 0, message("b")), turnStart(), splice(next, 0, 1)},
 			[]string{interrupted, "agent/inbox/spliced next-turn 0 a"}},
@@ -195,6 +204,11 @@ func show(t *testing.T, d session.Draft) string {
 		if text := sdkproto.TextOf(b.Content); !strings.Contains(text, advice) {
 			t.Errorf("the text of %s does not say %q: %s", v.Error.Code, advice, text)
 		}
+	case *sdkproto.CompactionEnd:
+		if v.Turn == nil || *v.Turn != 1 || v.Error == "" {
+			t.Errorf("the compaction ends with %+v", v)
+		}
+		out += " " + v.CompactionID
 	case *sdkproto.TurnEnd:
 		reason, err := wirejson.Marshal(v.Reason)
 		if err != nil || v.Turn != 1 {

@@ -64,6 +64,9 @@ type Layer struct {
 	MCPServers  map[string]MCPServer
 	// Raw is the whole file as JSON, nil when there is none.
 	Raw json.RawMessage
+	// ServersOnly marks a file of MCP servers alone, such as .mcp.json: it holds no
+	// rules, so that an Err of it takes nothing but servers away.
+	ServersOnly bool
 }
 
 // Source gives the settings that hold in a folder. Its methods may be called

@@ -33,8 +33,17 @@ func (p *Pair) Terminal() bool { return p.terminal }
 //
 // A broken standard error does not end the process either: writes to it fail.
 //
+// A descriptor above these that the process was started with, by a parent that
+// let it slip, is kept from children, too: a pipe that one of them holds for
+// ever keeps the other end waiting.
+//
 // Take is the first line of main, before anything can print or start a
 // goroutine, and is called once; a second Pair would be the null device and
 // standard error. After an error nothing has been moved that the caller needs
 // to undo, other than to exit.
 func Take() (*Pair, error) { return take() }
+
+// KeepFromChildren keeps every descriptor above the three standard ones that is
+// open now from children. Take does so; it is for processes without a Pair, such
+// as tests.
+func KeepFromChildren() { keepInherited() }

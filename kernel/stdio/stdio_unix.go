@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ import (
 // leave the old ones to the garbage collector, whose finalizer closes the
 // descriptor: 0 and 1 would be free for the next file that is opened.
 func take() (*Pair, error) {
+	keepInherited()
 	in, err := private(0, "stdin")
 	if err != nil {
 		return nil, err
@@ -65,6 +67,22 @@ func private(fd int, name string) (int, error) {
 		return -1, fmt.Errorf("take stdio: copy descriptor %d (%s): %w", fd, name, err)
 	}
 	return dup, nil
+}
+
+// keepEach is keepInherited by a list of what is open. Go opens all of its own
+// so that no child inherits it.
+func keepEach() {
+	dir, err := os.Open("/dev/fd")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // what was read counts
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 func isTerminal(fd int) bool {

@@ -253,7 +253,7 @@ func TestOnlyThePairReadsStdin(t *testing.T) {
 
 // Spec jsonrpc 0.3 row 7: a grandchild that holds stdout open keeps a client
 // from seeing the end of the runtime. One that holds stdin open would keep a
-// client's writes from failing.
+// client's writes from failing. The same goes for what a careless parent let slip.
 func TestGrandchildHoldsNoProtocolDescriptor(t *testing.T) {
 	for _, mode := range []string{
 		"parent of a file-less child",
@@ -266,16 +266,21 @@ func TestGrandchildHoldsNoProtocolDescriptor(t *testing.T) {
 			text := log(t, cmd)
 			stdin, toChild := pipe(t)
 			fromChild, stdout := pipe(t)
-			cmd.Stdin, cmd.Stdout = stdin, stdout
+			fromSlip, slip := pipe(t)
+			cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = stdin, stdout, []*os.File{slip}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			stdin.Close()
 			stdout.Close()
-			if err := fromChild.SetReadDeadline(time.Now().Add(limit / 3)); err != nil {
-				t.Fatal(err)
+			slip.Close()
+			for _, f := range []*os.File{fromChild, fromSlip} {
+				if err := f.SetReadDeadline(time.Now().Add(limit / 3)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			all, err := io.ReadAll(fromChild)
+			_, slipErr := io.ReadAll(fromSlip)
 			if waitErr := cmd.Wait(); waitErr != nil {
 				t.Fatalf("child: %v\n%s", waitErr, text())
 			}
@@ -289,6 +294,9 @@ func TestGrandchildHoldsNoProtocolDescriptor(t *testing.T) {
 			}
 			if err != nil {
 				t.Errorf("no end of file on stdout after the child ended: %v", err)
+			}
+			if slipErr != nil {
+				t.Errorf("no end of file on descriptor 3 after the child ended: %v", slipErr)
 			}
 			if _, err := toChild.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
 				t.Errorf("write to stdin after the child ended: %v, want EPIPE", err)

@@ -40,3 +40,7 @@ func take() (*Pair, error) {
 		terminal: windows.GetConsoleMode(windows.Handle(in.Fd()), &mode) == nil,
 	}, nil
 }
+
+// keepInherited does nothing: package os hands children the handles that it is
+// told to and no others.
+func keepInherited() {}

@@ -39,27 +39,52 @@ func NewChecker(schema json.RawMessage) (*Checker, error) {
 	return &Checker{schema: s, whole: whole}, nil
 }
 
+// Problem is one thing wrong with a value.
+type Problem struct {
+	// Pointer is the RFC 6901 pointer of what is wrong, or missing; "" for the
+	// whole.
+	Pointer string
+	// Msg says what is wrong.
+	Msg string
+}
+
 // Check gives what is wrong with the members of an object in one error, so that
 // a model can mend it in one go.
 func (c *Checker) Check(value json.RawMessage) error {
+	problems, err := c.Problems(value)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	texts := make([]string, len(problems))
+	for i, p := range problems {
+		if texts[i] = p.Msg; p.Pointer != "" {
+			texts[i] = p.Pointer + ": " + p.Msg
+		}
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// Problems lists what is wrong with a value, each with its place: as deep down
+// as the schema's parts can be checked by themselves. The error says that the
+// value is no JSON.
+func (c *Checker) Problems(value json.RawMessage) ([]Problem, error) {
 	var v any
 	if err := wirejson.Unmarshal(value, &v); err != nil {
-		return err
+		return nil, err
 	}
 	err := c.whole.Validate(v)
 	if err == nil {
-		return nil
+		return nil, nil
 	}
 	problems := find(c.schema, v, "")
 	if len(problems) == 0 {
-		return err
+		problems = []Problem{{"", err.Error()}}
 	}
-	return errors.New(strings.Join(problems, "; "))
+	return problems, nil
 }
 
-// find lists what is wrong with a value, each with its RFC 6901 pointer: as
-// deep down as the schema's parts can be checked by themselves.
-func find(s *jsonschema.Schema, value any, at string) []string {
+// find does the work of Problems for a part of the value.
+func find(s *jsonschema.Schema, value any, at string) []Problem {
 	alone, err := s.CloneSchemas().Resolve(nil)
 	if err != nil {
 		return nil // it refers to other parts of the whole
@@ -68,12 +93,12 @@ func find(s *jsonschema.Schema, value any, at string) []string {
 	if err == nil {
 		return nil
 	}
-	var problems []string
+	var problems []Problem
 	switch v := value.(type) {
 	case map[string]any:
 		for _, name := range s.Required {
 			if _, ok := v[name]; !ok {
-				problems = append(problems, fmt.Sprintf("%s/%s: missing; it is required", at, name))
+				problems = append(problems, Problem{at + "/" + name, "missing; it is required"})
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -81,7 +106,7 @@ func find(s *jsonschema.Schema, value any, at string) []string {
 				problems = append(problems, find(member, v[name], at+"/"+name)...)
 			} else if extra := s.AdditionalProperties; extra != nil && extra.Not != nil {
 				known := slices.Sorted(maps.Keys(s.Properties))
-				problems = append(problems, fmt.Sprintf("%s/%s: unknown; known members: %s", at, name, strings.Join(known, ", ")))
+				problems = append(problems, Problem{at + "/" + name, "unknown; known members: " + strings.Join(known, ", ")})
 			}
 		}
 	case []any:
@@ -92,7 +117,7 @@ func find(s *jsonschema.Schema, value any, at string) []string {
 		}
 	}
 	if len(problems) == 0 {
-		problems = []string{at + ": " + trail().ReplaceAllString(err.Error(), "")}
+		problems = []Problem{{at, trail().ReplaceAllString(err.Error(), "")}}
 	}
 	return problems
 }

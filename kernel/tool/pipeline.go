@@ -84,7 +84,7 @@ func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in
 		arguments = "{}"
 	}
 	in.Arguments = []byte(arguments)
-	if err := checkArguments(t, in.Arguments); err != nil {
+	if err := CheckArguments(t, in.Arguments); err != nil {
 		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", clip(fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err), 4000))
 	}
 	var stages []*stage

@@ -18,6 +18,8 @@ type Registry struct {
 	tools []registered
 	// restrictions are the filters that hold for every view.
 	restrictions []restriction
+	// hidden are functions that take tools out of every view.
+	hidden []hiding
 }
 
 type registered struct {
@@ -29,6 +31,11 @@ type registered struct {
 type restriction struct {
 	owner  *kernel.Owner
 	filter *Filter
+}
+
+type hiding struct {
+	owner *kernel.Owner
+	hides func(Tool) bool
 }
 
 // NewRegistry makes an empty registry.
@@ -82,6 +89,25 @@ func (r *Registry) Restrict(o *kernel.Owner, f *Filter) error {
 		return fmt.Errorf("restrict tools: %w", err)
 	}
 	r.restrictions = append(slices.Clone(r.restrictions), restriction{o, f})
+	return nil
+}
+
+// Hide takes the global tools that hides picks out of every view, those that come
+// later included, until o is closed. Unlike Restrict it need not know their
+// names, and nothing checks that there are any. hides is called at each read of a
+// view and must be quick.
+func (r *Registry) Hide(o *kernel.Owner, hides func(Tool) bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := o.OnClose("hiding of tools", func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hidden = slices.DeleteFunc(slices.Clone(r.hidden), func(x hiding) bool { return x.owner == o })
+		return nil
+	}); err != nil {
+		return fmt.Errorf("hide tools: %w", err)
+	}
+	r.hidden = append(slices.Clone(r.hidden), hiding{o, hides})
 	return nil
 }
 
@@ -209,11 +235,11 @@ func (v *View) At(g kernel.Generation) *View {
 // List gives the tools in the order of the request: global ones first.
 func (v *View) List() []Tool {
 	v.registry.mu.RLock()
-	global, restrictions := v.registry.tools, v.registry.restrictions
+	global, restrictions, hidden := v.registry.tools, v.registry.restrictions, v.registry.hidden
 	v.registry.mu.RUnlock()
 	list := make([]Tool, 0, len(global)+len(v.own))
 	for _, x := range global {
-		if x.owner.LiveAt(v.at) && v.admits(x.name, restrictions) {
+		if x.owner.LiveAt(v.at) && v.admits(x.name, restrictions) && !v.isHidden(x.tool, hidden) {
 			list = append(list, x.tool)
 		}
 	}
@@ -241,6 +267,10 @@ func (v *View) Lookup(name string) (Tool, bool) {
 		}
 	}
 	return nil, false
+}
+
+func (v *View) isHidden(t Tool, hidden []hiding) bool {
+	return slices.ContainsFunc(hidden, func(x hiding) bool { return x.owner.LiveAt(v.at) && x.hides(t) })
 }
 
 func (v *View) admits(name string, restrictions []restriction) bool {

@@ -43,6 +43,9 @@ type Subject struct {
 	// Member is the argument that holds the subject. One that a call leaves out
 	// stands for the working directory when Kind is SubjectPath.
 	Member string
+	// Dir is the argument that names the folder in which a command runs, or to
+	// which Member is relative, in place of the working directory; "" for none.
+	Dir string
 }
 
 // Kinds of Subject.
@@ -52,6 +55,9 @@ const (
 	// SubjectPath: Member holds a path, relative to the working directory or
 	// absolute. The call writes it unless the tool is ReadOnly.
 	SubjectPath = "path"
+	// SubjectPattern: Member holds a pattern of paths like src/**/*.go, which may
+	// lead out of Dir; what stands in front of its wildcards is the subject.
+	SubjectPattern = "pattern"
 	// SubjectURL: Member holds a URL; rules name domains.
 	SubjectURL = "url"
 	// SubjectText: rules name the value of Member itself, as of an agent's or a
@@ -74,6 +80,9 @@ type Invocation struct {
 	// Confinement is how programs that the call starts are confined; a gate sets
 	// it. nil confines nothing.
 	Confinement *process.Confinement
+	// Hidden says which files, given by absolute paths, a call may not read although
+	// they lie below what it is about; a gate sets it. nil hides none.
+	Hidden func(path string) bool
 	// Emit records facts between the call and its result, for example todo/write.
 	// It may be called until Call returns.
 	Emit func(...session.Draft) error

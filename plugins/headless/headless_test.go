@@ -20,6 +20,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/command"
 	"dsh/kernel/kerneltest"
 	"dsh/kernel/session"
 	"dsh/plugins/agentloop"
@@ -136,6 +137,10 @@ func config(change func(*headless.Config)) headless.Config {
 
 func (tr *trial) begin(t *testing.T, c headless.Config, in io.Reader, out io.Writer) {
 	t.Helper()
+	commands, ok := kernel.Seam[*command.Registry](tr.Kernel)
+	if !ok {
+		t.Fatal("no commands")
+	}
 	agents, ok := kernel.Seam[agent.Registry](tr.Kernel)
 	if !ok {
 		t.Fatal("no registry")
@@ -147,7 +152,7 @@ func (tr *trial) begin(t *testing.T, c headless.Config, in io.Reader, out io.Wri
 		}
 	})
 	run := headless.New(headless.Options{
-		Agents: agents, Owner: owner, Root: tr.Kernel.Root(), Ready: tr.Kernel.Ready(),
+		Agents: agents, Commands: commands, Owner: owner, Root: tr.Kernel.Root(), Ready: tr.Kernel.Ready(),
 		In: in, Out: out, Err: &tr.err, Config: c,
 	})
 	if err := run.Start(); err != nil {

@@ -16,14 +16,16 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/command"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
-	"dsh/sdkproto"
 )
 
 // Options is what a Run is made of.
 type Options struct {
 	Agents agent.Registry
+	// Commands are what a prompt that begins with a slash may name; nil has none.
+	Commands *command.Registry
 	// Owner owns all that the run starts. Closing it stops the run and not the
 	// process.
 	Owner *kernel.Owner
@@ -171,8 +173,8 @@ func (r *Run) turn(id, prompt string, v *view) error {
 	if err != nil {
 		return advice(err)
 	}
-	if _, err := a.Send(r.work, []sdkproto.Block{sdkproto.Text(prompt)}, sdkproto.Source{Kind: sdkproto.SourceUser}, sdkproto.TargetNextTurn); err != nil {
-		return err
+	if err := r.send(a, prompt, v); err != nil {
+		return errors.Join(err, sub.Drain(r.work))
 	}
 	err = a.WhenIdle(r.work)
 	if err == nil {

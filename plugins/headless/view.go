@@ -174,6 +174,13 @@ func (v *view) note(format string, args ...any) {
 	fmt.Fprintf(v.err, format+"\n", args...)
 }
 
+// say is note for those who do not show an event.
+func (v *view) say(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.note(format, args...)
+}
+
 // finish writes what is left to write and gives the exit code: 0 for a
 // completed turn, 1 for any other end. err is what kept the turn from its end.
 func (v *view) finish(err error, took time.Duration) int {

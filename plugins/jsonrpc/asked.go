@@ -17,6 +17,8 @@ type asked struct {
 	finished, usage, tree bool
 	// noChunks leaves assistant/chunk out of session.event.
 	noChunks bool
+	// approvals: the client answers approval/request.
+	approvals bool
 	// heartbeat is how often runtime.heartbeat comes, 0 for never.
 	heartbeat time.Duration
 }

@@ -48,6 +48,12 @@ type attached struct {
 // attach boots a profile and initializes it, asking for x.
 func attach(t *testing.T, home string, x sdkproto.InitializeExtensions, limits client.Limits) attached {
 	t.Helper()
+	return attachWith(t, home, client.Options{Initialize: sdkproto.InitializeParams{InitializeExtensions: x}, Limits: limits}, "")
+}
+
+// attachWith is attach with further rows.
+func attachWith(t *testing.T, home string, o client.Options, rows string, plugins ...kernel.Plugin) attached {
+	t.Helper()
 	script := filepath.Join(t.TempDir(), "model.yaml")
 	if err := os.WriteFile(script, []byte(clientScript), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,16 +69,15 @@ plugins:
   model: {use: llm-scripted, config: {script: ` + quote(script) + `}}
   loop: {use: agentloop, config: {verifyRequests: true}}
   stage: {use: stage}
-`)}},
-		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, agentloop.Plugin, llmscripted.Plugin, jsonrpc.Plugin, s.row()},
+` + rows)}},
+		Plugins: append(plugins, core.Plugin, sessionjsonl.Plugin, agentloop.Plugin, llmscripted.Plugin, jsonrpc.Plugin, s.row()),
 		Log:     slog.New(slog.DiscardHandler),
 	})
 	// The far end of the output is this process's own, and nobody closes it: the
 	// client does not wait for that.
-	limits.Shutdown, limits.Exit = hang, 20*time.Millisecond
-	c, err := client.Attach(t.Context(), booted.Out, booted.In, sdkproto.InitializeParams{
-		CWD: "/w", Provider: "scripted", Model: "m", InitializeExtensions: x,
-	}, limits)
+	o.Limits.Shutdown, o.Limits.Exit = hang, 20*time.Millisecond
+	o.Initialize.CWD, o.Initialize.Provider, o.Initialize.Model = "/w", "scripted", "m"
+	c, err := client.AttachWith(t.Context(), booted.Out, booted.In, o)
 	if err != nil {
 		t.Fatal(err)
 	}

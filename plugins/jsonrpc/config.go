@@ -1,11 +1,15 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"time"
 
 	"dsh/kernel"
 	"dsh/kernel/tool"
 	"dsh/sdkproto/ndjson"
+	"dsh/sdkproto/wirejson"
 )
 
 // Config is the row's config.
@@ -22,11 +26,39 @@ type Config struct {
 	// MaxTokensAsSuccess makes subagent.finished report "ok" for a subagent that
 	// came to its output limit (spec jsonrpc 4.4).
 	MaxTokensAsSuccess bool `json:"maxTokensAsSuccess"`
+	// ApprovalTimeout is how long a client that answers approval/request may take
+	// for it, as text: "5m". Behind it the call is refused; "0s" waits as long as
+	// the turn runs.
+	ApprovalTimeout Duration `json:"approvalTimeout"`
 }
 
-func defaults() Config { return Config{MaxLine: ndjson.MaxLine, MaxQueued: defaultQueued} }
+func defaults() Config {
+	return Config{MaxLine: ndjson.MaxLine, MaxQueued: defaultQueued, ApprovalTimeout: Duration(5 * time.Minute)}
+}
+
+// Duration is a length of time, written as text: "30s", "5m".
+type Duration time.Duration
+
+// UnmarshalJSON takes the text form.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	v, err := time.ParseDuration(string(bytes.Trim(data, `"`)))
+	if err != nil || !isString(data) {
+		return fmt.Errorf("%s is not a length of time; write text like \"30s\" or \"5m\"", data)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalJSON writes the text form.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return wirejson.AppendString(nil, time.Duration(d).String()), nil
+}
 
 // Validate checks the numbers.
 func (c *Config) Validate() error {
-	return errors.Join(kernel.AtLeast("maxLine", c.MaxLine, 1024), kernel.AtLeast("maxQueued", c.MaxQueued, 1))
+	var negative error
+	if c.ApprovalTimeout < 0 {
+		negative = kernel.Invalid("approvalTimeout", "a time cannot be negative; use \"0s\" to wait as long as the turn runs")
+	}
+	return errors.Join(kernel.AtLeast("maxLine", c.MaxLine, 1024), kernel.AtLeast("maxQueued", c.MaxQueued, 1), negative)
 }

@@ -20,7 +20,9 @@ type events struct {
 	stream context.Context
 	book   *book
 	asked  func() asked
-	log    *slog.Logger
+	// maxTokensAsSuccess is the server's.
+	maxTokensAsSuccess bool
+	log                *slog.Logger
 	// id is the encoded session id of the last entry.
 	last, id, scratch []byte
 }
@@ -58,6 +60,9 @@ func (w *events) write(e session.Entry) error {
 		if err := w.notify(sdkproto.NotifySubagentStarted, sdkproto.SubagentStarted{ParentSessionID: p.parent, ChildSessionID: e.SessionID}); err != nil {
 			return err
 		}
+	}
+	if e.Settled != nil {
+		return w.finished(e)
 	}
 	if err := w.entry(e); err != nil || p == nil {
 		return err

@@ -31,12 +31,14 @@ func TestNegotiation(t *testing.T) {
 	}
 	want := sdkproto.ServerCapabilities{
 		Methods: []string{
-			"initialize", "ping", "session/cancel", "session/close", "session/events", "session/list", "session/prompt",
+			"initialize", "ping", "runtime/status", "session/cancel", "session/close", "session/events", "session/list", "session/prompt",
 			"session/resume", "session/steer", "session/wait", "shutdown",
 		},
 		Notifications: []string{
-			"runtime.heartbeat", "session.event", "session.prompt.finished", "session.status", "session.tree-status", "session.usage", "subagent.started",
+			"approval/cancelled", "runtime.heartbeat", "session.event", "session.prompt.finished", "session.status", "session.tree-status", "session.usage",
+			"subagent.finished", "subagent.started",
 		},
+		Requests: []string{"approval/request"},
 	}
 	if diff := gocmp.Diff(want, got.Result.Capabilities); diff != "" {
 		t.Error(diff)

@@ -322,6 +322,8 @@ type setup struct {
 	// agents stands in for the fake ones.
 	agents  func(p *peer) agent.Registry
 	mounter kernel.Mounter
+	// options are further ones of the server.
+	options func(*jsonrpc.Options)
 }
 
 func serve(t *testing.T, s setup, edit ...func(*fakeRegistry)) *peer {
@@ -349,10 +351,14 @@ func serve(t *testing.T, s setup, edit ...func(*fakeRegistry)) *peer {
 	var outW *io.PipeWriter
 	inR, p.in = io.Pipe()
 	p.out, outW = io.Pipe()
-	server := jsonrpc.New(jsonrpc.Options{
+	options := jsonrpc.Options{
 		Agents: agents, Owner: p.row, Root: p.root, Ready: p.ready, In: inR, Out: outW,
 		Exit: func(code int) { p.exit <- code }, Log: log, Limits: s.limits, Mounter: s.mounter,
-	})
+	}
+	if s.options != nil {
+		s.options(&options)
+	}
+	server := jsonrpc.New(options)
 	if err := server.Serve(); err != nil {
 		t.Fatal(err)
 	}

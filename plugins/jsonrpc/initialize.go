@@ -102,17 +102,23 @@ func (s *Server) welcome(a *asked) ([]byte, error) {
 	if !a.details {
 		return wirejson.Marshal(plain)
 	}
+	notifications := []string{
+		sdkproto.NotifyHeartbeat, sdkproto.NotifySessionEvent, sdkproto.NotifyPromptFinished, sdkproto.NotifySessionStatus,
+		sdkproto.NotifyTreeStatus, sdkproto.NotifyUsage, sdkproto.NotifySubagentFinished, sdkproto.NotifySubagentStarted,
+	}
+	var requests []string
+	if s.desk != nil {
+		notifications = append(notifications, sdkproto.NotifyApprovalCancelled)
+		requests = []string{sdkproto.MethodApprovalRequest}
+	}
+	slices.Sort(notifications)
 	return wirejson.Marshal(struct {
 		sdkproto.InitializeResult
 		sdkproto.InitializeAdditions
 	}{plain, sdkproto.InitializeAdditions{
 		ProtocolVersion: sdkproto.ProtocolVersion,
 		Capabilities: sdkproto.ServerCapabilities{
-			Methods: slices.Sorted(maps.Keys(s.methods)),
-			Notifications: []string{
-				sdkproto.NotifyHeartbeat, sdkproto.NotifySessionEvent, sdkproto.NotifyPromptFinished, sdkproto.NotifySessionStatus,
-				sdkproto.NotifyTreeStatus, sdkproto.NotifyUsage, sdkproto.NotifySubagentStarted,
-			},
+			Methods: slices.Sorted(maps.Keys(s.methods)), Notifications: notifications, Requests: requests,
 		},
 		Runtime: sdkproto.RuntimeInfo{Name: "dsh", Version: programVersion(), PID: os.Getpid()},
 	}})

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -93,6 +94,11 @@ func decodeAsked(a args) (*asked, error) {
 			}
 		}
 	}
+	if c.given("approvals") {
+		if err := wirejson.Unmarshal(c.members["approvals"], &got.approvals); err != nil {
+			return got, c.wrong("approvals", "true or false")
+		}
+	}
 	if c.given("chunks") {
 		var chunks bool
 		if err := wirejson.Unmarshal(c.members["chunks"], &chunks); err != nil {
@@ -172,35 +178,39 @@ func decodeOptions(a args) (*sdkproto.RouteOptions, error) {
 }
 
 // decodeBlocks checks the content of a message. Blocks of unknown types pass, an
-// empty list too (spec jsonrpc 2.2).
-func decodeBlocks(method string, raw json.RawMessage) ([]sdkproto.Block, error) {
+// empty list too (spec jsonrpc 2.2). Images that come with their bytes are given
+// apart, and leave their places empty.
+func decodeBlocks(method string, raw json.RawMessage) ([]sdkproto.Block, []inline, error) {
 	if len(raw) == 0 || raw[0] != '[' {
-		return nil, invalid("contentBlocks", "%s contentBlocks must be an array of content blocks", method)
+		return nil, nil, invalid("contentBlocks", "%s contentBlocks must be an array of content blocks", method)
 	}
 	var items []json.RawMessage
 	if err := wirejson.Unmarshal(raw, &items); err != nil {
-		return nil, invalid("contentBlocks", "%s contentBlocks: %v", method, err)
+		return nil, nil, invalid("contentBlocks", "%s contentBlocks: %v", method, err)
 	}
 	blocks := make([]sdkproto.Block, len(items))
+	var images []inline
 	for i, item := range items {
+		items[i] = nil // may be large
 		bad := func(err error) error {
 			at := fmt.Sprintf("contentBlocks[%d]", i)
 			return invalid(at, "%s %s: %v", method, at, err)
 		}
-		if err := wirejson.Unmarshal(item, &blocks[i]); err != nil {
-			return nil, bad(err)
+		image, err := inlineImage(item)
+		if err != nil {
+			return nil, nil, bad(err)
 		}
-		if blocks[i].Type == sdkproto.BlockImage && blocks[i].Attachment == nil {
-			var image struct {
-				Data json.RawMessage `json:"data"`
-			}
-			if err := wirejson.Unmarshal(item, &image); err != nil {
-				return nil, bad(err)
-			}
-			if len(image.Data) > 0 {
-				return nil, errNoAttachments
-			}
+		if image != nil {
+			image.at = i
+			images = append(images, *image)
+			continue
+		}
+		if err := wirejson.Unmarshal(item, &blocks[i]); err != nil {
+			return nil, nil, bad(err)
+		}
+		if holdsInline(blocks[i].Content) {
+			return nil, nil, bad(errors.New("an image with data cannot stand inside another block"))
 		}
 	}
-	return blocks, nil
+	return blocks, images, nil
 }

@@ -23,6 +23,7 @@ type message struct {
 	mode   agent.Mode
 
 	blocks   []sdkproto.Block
+	images   []inline // of the blocks, until they are references
 	defaults *sessionDefaults
 	receipt  agent.Receipt
 	err      error
@@ -162,15 +163,31 @@ func (m *message) try(s *Server, step func() error) {
 	_, m.err = s.contain(m.r.method, func() ([]byte, error) { return nil, step() })
 }
 
-// prepare does what can be done without the session.
+// prepare does what can be done before the session is opened.
 func (s *Server) prepare(ctx context.Context, m *message) (err error) {
 	raw := m.promptParams.blocks
 	m.promptParams.blocks = nil // may be large, and what follows may wait
-	if m.blocks, err = decodeBlocks(m.r.method, raw); err != nil {
+	if m.blocks, m.images, err = decodeBlocks(m.r.method, raw); err != nil {
 		return err
 	}
-	m.defaults, err = s.initialized(ctx, m.h)
-	return err
+	if len(m.images) > 0 && s.attachments == nil {
+		return errNoAttachments
+	}
+	if m.defaults, err = s.initialized(ctx, m.h); err != nil || len(m.images) == 0 {
+		return err
+	}
+	// The session must be the live one before images are kept for it, and is
+	// looked at again behind that, which takes its time (spec jsonrpc 2.8).
+	k, err := s.live(m.sessionID)
+	if err != nil {
+		return err
+	}
+	if k != nil && m.key != "" {
+		if _, again := k.keys.get(m.key); again {
+			return nil // nothing of it will be used
+		}
+	}
+	return s.keepImages(m)
 }
 
 // initialized waits for the handshake that a request came behind.
@@ -201,20 +218,29 @@ type known struct {
 // session gives the agent that the messages of a session go to. Once known it
 // must stay the live one (spec jsonrpc 7.4).
 func (s *Server) session(ctx context.Context, m *message) (*known, error) {
-	s.mu.Lock()
-	k := s.sessions[m.sessionID]
-	s.mu.Unlock()
-	if k != nil {
-		if live, ok := s.agents.Get(m.sessionID); !ok || live != k.agent {
-			return nil, failure(sdkproto.ErrSessionDisposed, "session agent was disposed outside the server: %s", m.sessionID)
-		}
-		return k, nil
+	k, err := s.live(m.sessionID)
+	if k != nil || err != nil {
+		return k, err
 	}
 	a, err := s.open(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	return s.know(a), nil
+}
+
+// live gives a session that the server has fed, nil for any other.
+func (s *Server) live(id string) (*known, error) {
+	s.mu.Lock()
+	k := s.sessions[id]
+	s.mu.Unlock()
+	if k == nil {
+		return nil, nil
+	}
+	if live, ok := s.agents.Get(id); !ok || live != k.agent {
+		return nil, failure(sdkproto.ErrSessionDisposed, "session agent was disposed outside the server: %s", id)
+	}
+	return k, nil
 }
 
 func (s *Server) know(a agent.Agent) *known {

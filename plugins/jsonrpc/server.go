@@ -9,17 +9,23 @@
 //	err := s.Serve()
 //
 // Beyond the plain protocol it offers the additive extensions of spec jsonrpc
-// 13.3, but for approvals; their types and rules are in dsh/sdkproto. A client
-// that asks for none sees the plain protocol, byte for byte:
+// 13.3; their types and rules are in dsh/sdkproto. A client that asks for none
+// sees the plain protocol, byte for byte:
 //
 //   - initialize.params.protocolVersion asks for more members in the answer to
 //     initialize and for data in errors; capabilities.notifications for
 //     session.prompt.finished, session.usage, session.tree-status and
 //     runtime.heartbeat; capabilities.chunks false leaves assistant/chunk out.
 //     What the last good handshake asked for holds.
-//   - session/cancel, close, list, resume, events, wait, steer and ping always
-//     answer. Requests about one session, but for events and wait, are done in
-//     the order in which they came.
+//   - capabilities.approvals lets the server ask the client whether a tool call
+//     may run, by the request approval/request; approval/cancelled takes one
+//     back. Without a desk of approvals among the rows nothing is asked.
+//   - session/cancel, close, list, resume, events, wait, steer, ping and
+//     runtime/status always answer. Requests about one session, but for events
+//     and wait, are done in the order in which they came.
+//
+// An image that comes with its bytes is kept by the attachment store of the
+// composition and is a reference from then on; without one it is refused.
 package jsonrpc
 
 import (
@@ -37,6 +43,10 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/approval"
+	"dsh/kernel/attachment"
+	"dsh/kernel/mcp"
+	"dsh/kernel/process"
 	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/sdkproto"
@@ -70,6 +80,16 @@ type Options struct {
 	// Mounter starts the DeepSeek adapter when it is asked for and nobody has
 	// registered one; nil starts nothing (S108, S142).
 	Mounter kernel.Mounter
+	// Attachments keeps the images of prompts; nil refuses those that come with
+	// their bytes (S132).
+	Attachments attachment.Store
+	// Approvals is where questions about tool calls come from; nil asks nothing.
+	// ApprovalTimeout is how long the client may take to answer one; 0 is for ever.
+	Approvals       *approval.Desk
+	ApprovalTimeout time.Duration
+	// MCP and Confiner are what runtime/status tells of; they may be nil.
+	MCP      mcp.Servers
+	Confiner process.Confiner
 }
 
 // Limits bounds what a client can make the server hold. A zero is the default.
@@ -124,6 +144,10 @@ type Server struct {
 	tools              *tool.Filter
 	maxTokensAsSuccess bool
 	fallback           fallback
+	attachments        attachment.Store
+	desk               *approval.Desk
+	mcp                mcp.Servers
+	confiner           process.Confiner
 
 	// methods says who takes the request of a method. A handler runs on the
 	// reading goroutine: it must not wait, and answers exactly once.
@@ -136,6 +160,7 @@ type Server struct {
 	book   *book
 	// agreement is what the client asked for beyond the plain protocol.
 	agreement agreement
+	questions *questions
 
 	// pending are the requests without an answer, opening those that may be making
 	// a session or sending to it.
@@ -183,7 +208,12 @@ func New(o Options) *Server {
 		tools:              o.Tools,
 		maxTokensAsSuccess: o.MaxTokensAsSuccess,
 		fallback:           fallback{mounter: o.Mounter, owner: o.Owner},
+		attachments:        o.Attachments,
+		desk:               o.Approvals,
+		mcp:                o.MCP,
+		confiner:           o.Confiner,
 	}
+	s.questions = &questions{s: s, limit: o.ApprovalTimeout, open: map[string]chan reply{}}
 	s.lanes = newLanes(o.Owner, s.gathered, s.workLane)
 	if s.root == nil {
 		s.root = kernel.NewRoot(o.Owner)
@@ -208,6 +238,7 @@ func New(o Options) *Server {
 		sdkproto.MethodSessionWait:   s.wait,
 		sdkproto.MethodSessionSteer:  s.steer,
 		sdkproto.MethodPing:          s.ping,
+		sdkproto.MethodRuntimeStatus: s.runtimeStatus,
 	}
 	return s
 }
@@ -224,10 +255,17 @@ func (s *Server) Serve() error {
 	if err := s.owner.OnClose("output", s.closeOutput); err != nil {
 		return errors.Join(fmt.Errorf("serve JSON-RPC: %w", err), s.writer.Close(context.Background()))
 	}
-	stream := &events{writer: s.writer, stream: s.stream, book: s.book, asked: s.agreement.get, log: s.log}
+	stream := &events{
+		writer: s.writer, stream: s.stream, book: s.book, asked: s.agreement.get, maxTokensAsSuccess: s.maxTokensAsSuccess, log: s.log,
+	}
 	s.sub = session.NewSubscription(s.owner, s.log, "jsonrpc", s.limits.MaxEntries, stream.handle)
 	if err := s.agents.Watch(s.owner, s.follow); err != nil {
 		return fmt.Errorf("serve JSON-RPC: %w", err)
+	}
+	if s.desk != nil {
+		if err := s.desk.Register(s.owner, "jsonrpc", s.questions); err != nil {
+			return fmt.Errorf("serve JSON-RPC: %w", err)
+		}
 	}
 	s.root.OnQuiesce(s.owner, "jsonrpc", kernel.FlushLimit, s.quiesce)
 	lines := newStream(s)

@@ -70,6 +70,8 @@ func (t *stream) next() (*request, error) {
 			if t.s.admit(r) {
 				return r, nil
 			}
+		case kindResponse:
+			t.s.questions.settle(line)
 		case kindNone:
 			if !t.warned {
 				t.warned = true

@@ -12,10 +12,10 @@ func TestFinishedStatus(t *testing.T) {
 		{"refusal", "error", "error"},
 		{"something new", "error", "error"},
 	} {
-		if got := (&Server{}).finishedStatus(tt.stop); got != tt.plain {
+		if got := finishedStatus(tt.stop, false); got != tt.plain {
 			t.Errorf("%s: %s, want %s", tt.stop, got, tt.plain)
 		}
-		if got := (&Server{maxTokensAsSuccess: true}).finishedStatus(tt.stop); got != tt.lenient {
+		if got := finishedStatus(tt.stop, true); got != tt.lenient {
 			t.Errorf("%s, max-tokens as success: %s, want %s", tt.stop, got, tt.lenient)
 		}
 	}

@@ -34,6 +34,8 @@ type Config struct {
 	// ContextWindow is that of models which are not listed, in tokens; 0 is
 	// unknown.
 	ContextWindow int64 `json:"contextWindow"`
+	// Images says that models which are not listed take images.
+	Images bool `json:"images"`
 	// Models by id; others are passed through. A model without a price has none
 	// that is known.
 	Models map[string]chatwire.Model `json:"models"`
@@ -101,7 +103,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) catalog() *chatwire.Catalog {
 	return &chatwire.Catalog{
-		Provider: c.Provider, Models: c.Models, Aliases: c.Aliases, Window: c.ContextWindow,
+		Provider: c.Provider, Models: c.Models, Aliases: c.Aliases, Window: c.ContextWindow, Images: c.Images,
 		MaxTokens: c.MaxTokens, Effort: c.Effort, Efforts: c.Efforts,
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const fionread = unix.TIOCINQ
+
 // maxEnviron bounds how much of a process's environment is searched.
 const maxEnviron = 1 << 20
 

@@ -5,7 +5,6 @@ package processlocal
 import (
 	"errors"
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,22 +19,6 @@ import (
 // program ends, which need not be the end of the harness, and it reaches the
 // program alone and not its children. The guard does that work.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// keepInherited keeps descriptors that the harness itself was started with away
-// from programs. Go opens all its own so; those of a careless parent are not.
-func keepInherited() {
-	dir, err := os.Open("/dev/fd")
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if fd, err := strconv.Atoi(name); err == nil && fd > 2 {
-			unix.CloseOnExec(fd)
-		}
-	}
-}
 
 // signalGroup sends TERM or KILL to a process group, which must not be our own.
 func signalGroup(group int, kill bool) {
@@ -92,4 +75,14 @@ func signalName(s *os.ProcessState) string {
 		return unix.SignalName(w.Signal())
 	}
 	return ""
+}
+
+// unread is how many bytes wait in a pipe, 0 also when that cannot be seen.
+func unread(pipe *os.File) (n int) {
+	if conn, err := pipe.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { // fails when the pipe is closed, with n at 0
+			n, _ = unix.IoctlGetInt(int(fd), fionread)
+		})
+	}
+	return n
 }

@@ -14,8 +14,6 @@ func apart() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-func keepInherited() {}
-
 func signalGroup(group int, _ bool) {
 	if p, err := os.FindProcess(group); err == nil {
 		_ = p.Kill()
@@ -38,3 +36,5 @@ func find(programs []*program, _ string) []survivor {
 }
 
 func signalName(*os.ProcessState) string { return "" }
+
+func unread(*os.File) int { return 0 }

@@ -11,6 +11,9 @@ const (
 	// lateLimit is how long output is still taken after the program has ended
 	// while somebody else holds the pipe: what a `tee` behind it has not passed on.
 	lateLimit = 150 * time.Millisecond
+	// busyLimit is how much longer it is taken while the pipe is not empty: the
+	// listener may be slow, or this process short of time.
+	busyLimit = 5 * time.Second
 	// lateBytes bounds it for one that never stops writing. It covers a full pipe
 	// several times, so nothing the program itself wrote is lost; and it is small,
 	// so that what the program wrote last stays near the end.
@@ -102,12 +105,17 @@ func (o *output) settle() (open bool) {
 	o.mu.Lock()
 	o.ended = true
 	o.mu.Unlock()
-	limit := time.NewTimer(lateLimit)
+	limit := time.NewTicker(lateLimit)
 	defer limit.Stop()
-	select {
-	case <-o.eof:
-	case <-o.enough:
-	case <-limit.C:
+	for waited, done := time.Duration(0), false; !done; waited += lateLimit {
+		select {
+		case <-o.eof:
+			done = true
+		case <-o.enough:
+			done = true
+		case <-limit.C:
+			done = waited >= busyLimit || unread(o.pipe) == 0
+		}
 	}
 	o.mu.Lock()
 	o.to = nil

@@ -15,12 +15,13 @@ var Plugin = kernel.Define("process-local", "Starts the programs of tools on thi
 	func(in kernel.Instance, c Config) fx.Option {
 		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private),
 			fx.Provide(func(r *Runner) process.Runner { return r }), fx.Invoke((*Runner).register))
-	}, kernel.Provides[process.Runner]())
+	}, kernel.Provides[process.Runner](), kernel.Wants[process.Confiner]())
 
 // Params is what New takes from the composition.
 type Params struct {
 	fx.In
 
-	Self   kernel.Instance
-	Config Config
+	Self     kernel.Instance
+	Config   Config
+	Confiner process.Confiner `optional:"true"`
 }

@@ -34,13 +34,17 @@ const (
 type Runner struct {
 	self      kernel.Instance
 	config    Config
+	confiner  process.Confiner
 	env       []string
 	marker    string
 	quiescing <-chan struct{}
 
 	// first is done before the first program.
 	first sync.Once
-	guard *guard
+	// unconfined is done after the first that would have been confined if there was
+	// a confiner.
+	unconfined sync.Once
+	guard      *guard
 	// running counts calls of Run, background the goroutines that may outlive them.
 	running, background sync.WaitGroup
 
@@ -63,9 +67,10 @@ type owned struct {
 // program is a program that Run started, with whatever it started in turn.
 type program struct {
 	// group is the id of the process group and session that it began with.
-	group  int
-	marker string
-	out    *output
+	group   int
+	marker  string
+	reached process.Reached
+	out     *output
 	// done is closed when the program itself has ended; state and err are set then.
 	done  chan struct{}
 	state *os.ProcessState
@@ -91,6 +96,7 @@ func New(p Params) (*Runner, error) {
 	return &Runner{
 		self:      p.Self,
 		config:    p.Config,
+		confiner:  p.Confiner,
 		env:       childEnv(os.Environ(), p.Self.CredentialEnv),
 		marker:    rand.Text(),
 		quiescing: p.Self.Root.Quiescing(),
@@ -127,6 +133,7 @@ func (r *Runner) Run(ctx context.Context, c process.Command) (process.Exit, erro
 	if p.gone.Load() {
 		exit.Code, exit.Signal = p.state.ExitCode(), signalName(p.state)
 	}
+	exit.Reached = p.reached
 	return exit, nil
 }
 
@@ -168,7 +175,7 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 	cmd.Env = slices.Concat(r.env, []string{"PWD=" + c.Dir}, c.Env, []string{markerVariable + "=" + markerValue(marker)})
 	cmd.Stdout, cmd.Stderr = theirs, theirs
 	cmd.SysProcAttr = apart()
-	err = cmd.Start()
+	reached, err := process.Start(r.confiner, cmd, c.Confinement)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
@@ -180,7 +187,12 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 		}
 		return nil, err
 	}
-	p := &program{group: cmd.Process.Pid, marker: marker, out: newOutput(ours, c.Output), done: make(chan struct{})}
+	if r.confiner == nil && reached.Missing != "" {
+		r.unconfined.Do(func() {
+			r.self.Log.Warn("programs run unconfined although confinement was asked for", "missing", reached.Missing)
+		})
+	}
+	p := &program{group: cmd.Process.Pid, marker: marker, reached: reached, out: newOutput(ours, c.Output), done: make(chan struct{})}
 	r.background.Go(p.out.read)
 	r.background.Go(func() {
 		// The error says again what the state says.
@@ -194,7 +206,6 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 
 // prepare does what need not be done in a harness that never starts a program.
 func (r *Runner) prepare() {
-	keepInherited()
 	var err error
 	if r.guard, err = startGuard(r.marker, r.env); err != nil {
 		r.self.Log.Warn("no guard: if the harness is killed, programs of tools may be left running", "error", err)

@@ -239,6 +239,19 @@ func TestMaxOpen(t *testing.T) {
 	}
 }
 
+// TestSlowListener: what a program wrote before it ended is not lost when it is
+// taken late, as on a busy machine.
+func TestSlowListener(t *testing.T) {
+	r, _ := start(t)
+	out := &processtest.Buffer{OnWrite: func() { time.Sleep(2 * lateLimit) }}
+	if _, err := r.Run(t.Context(), shellCommand(t, "printf x; sleep 0.1; head -c 65000 /dev/zero; echo end", out)); err != nil {
+		t.Fatal(err)
+	}
+	if n := out.Len(); n != 65_005 {
+		t.Errorf("%d bytes came, want 65005", n)
+	}
+}
+
 // TestAccount: what has ended by itself is forgotten, so that a session that
 // starts many programs in the background holds few.
 func TestAccount(t *testing.T) {

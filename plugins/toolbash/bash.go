@@ -52,6 +52,7 @@ func New(p Params) *Bash {
 			"For reading, searching and changing files prefer the tools made for it.",
 			milliseconds(p.Config.TimeoutMs), milliseconds(p.Config.MaxTimeoutMs), p.Config.MaxOutput),
 		Destructive: true,
+		Subject:     tool.Subject{Rule: "Bash", Kind: tool.SubjectCommand, Member: "command", Dir: "workdir"},
 	}, b.call)
 	return b
 }
@@ -115,10 +116,11 @@ func (b *Bash) call(ctx context.Context, in tool.Invocation, a arguments) (tool.
 		Args: []string{"-c", "--", a.Command},
 		Dir:  dir,
 		// These name files that a shell reads before its command.
-		Env:       []string{"BASH_ENV=", "ENV="},
-		Output:    out,
-		Timeout:   limit,
-		SessionID: in.SessionID,
+		Env:         []string{"BASH_ENV=", "ENV="},
+		Output:      out,
+		Timeout:     limit,
+		SessionID:   in.SessionID,
+		Confinement: in.Confinement,
 	})
 	stop()
 	text := out.finish()
@@ -217,9 +219,6 @@ func notStarted(ctx context.Context, err error) tool.Result {
 // reference implementation has it.
 func outcome(text string, exit process.Exit, limit, took, clamped time.Duration) tool.Result {
 	var res tool.Result
-	if !strings.HasSuffix(text, "\n") && (exit != process.Exit{} || clamped > 0) {
-		text += "\n"
-	}
 	var remarks []string
 	switch {
 	case exit.TimedOut:
@@ -241,6 +240,12 @@ func outcome(text string, exit process.Exit, limit, took, clamped time.Duration)
 	}
 	if clamped > 0 {
 		remarks = append(remarks, fmt.Sprintf("[timeoutMs was lowered from %d to %d, the most that is allowed]", clamped.Milliseconds(), limit.Milliseconds()))
+	}
+	if exit.Reached.Missing != "" {
+		remarks = append(remarks, fmt.Sprintf("[the command was confined less than was asked for: %s]", exit.Reached.Missing))
+	}
+	if len(remarks) > 0 && !strings.HasSuffix(text, "\n") {
+		text += "\n"
 	}
 	res.Content = []sdkproto.Block{sdkproto.Text(text + strings.Join(remarks, "\n"))}
 	return res

@@ -36,18 +36,21 @@ func newFiles(c Config, o *kernel.Owner, r *tool.Registry) *Files {
 			"Use glob to list a folder and grep to find a place in large files.", c.ReadLines),
 		ReadOnly: true,
 		Parallel: true,
+		Subject:  tool.Subject{Rule: "Read", Kind: tool.SubjectPath, Member: "file_path"},
 	}, f.callRead)
 	f.write = tool.Typed(tool.Spec{
 		Name: "write",
 		Description: "Writes a whole text file: creates it, with the folders above it, or replaces all that it holds. " +
 			"To change parts of a file use edit.",
 		Destructive: true,
+		Subject:     tool.Subject{Rule: "Write", Kind: tool.SubjectPath, Member: "file_path"},
 	}, f.callWrite)
 	f.edit = tool.Typed(tool.Spec{
 		Name: "edit",
 		Description: "Replaces text in a file. old_string must be in the file exactly as given, white space included and without the line numbers that read shows, " +
 			"and only once, unless replace_all is set: add lines around it until it is unique. Line ends need not agree; those of the file are kept.",
 		Destructive: true,
+		Subject:     tool.Subject{Rule: "Edit", Kind: tool.SubjectPath, Member: "file_path"},
 	}, f.callEdit)
 	return f
 }

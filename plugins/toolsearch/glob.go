@@ -48,7 +48,7 @@ func (s *Search) callGlob(ctx context.Context, in tool.Invocation, p globParams)
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
 	found := newest{most: s.config.MaxFiles}
-	w := walk{cwd: in.CWD, base: base, hidden: namesHidden(pattern), depth: depthOf(pattern), visit: func(path, rel string, e fs.DirEntry) error {
+	w := walk{cwd: in.CWD, base: base, hidden: namesHidden(pattern), depth: depthOf(pattern), unread: in.Hidden, visit: func(path, rel string, e fs.DirEntry) error {
 		if !doublestar.MatchUnvalidated(pattern, rel) {
 			return nil
 		}

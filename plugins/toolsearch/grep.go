@@ -48,7 +48,7 @@ func (s *Search) callGrep(ctx context.Context, in tool.Invocation, p grepParams)
 	defer cancel()
 	g := gathering{s: s, matcher: newMatcher(re, s.config)}
 	if info.IsDir() {
-		w := walk{cwd: in.CWD, base: base, hidden: namesHidden(include), depth: -1}
+		w := walk{cwd: in.CWD, base: base, hidden: namesHidden(include), depth: -1, unread: in.Hidden}
 		err = g.tree(ctx, w, include)
 	} else {
 		err = g.one(ctx, base)

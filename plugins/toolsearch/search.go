@@ -37,6 +37,7 @@ func newSearch(c Config, o *kernel.Owner, r *tool.Registry) *Search {
 			fmt.Sprintf("Gives absolute paths, those changed last first, %d at most. ", c.MaxFiles) + leftOut,
 		ReadOnly: true,
 		Parallel: true,
+		Subject:  tool.Subject{Rule: "Glob", Kind: tool.SubjectPattern, Member: "pattern", Dir: "path"},
 	}, s.callGlob)
 	s.grep = tool.Typed(tool.Spec{
 		Name: "grep",
@@ -44,6 +45,7 @@ func newSearch(c Config, o *kernel.Owner, r *tool.Registry) *Search {
 			fmt.Sprintf("Gives the lines with their numbers for each file, %d lines at most. ", c.MaxMatches) + leftOut,
 		ReadOnly: true,
 		Parallel: true,
+		Subject:  tool.Subject{Rule: "Grep", Kind: tool.SubjectPath, Member: "path"},
 	}, s.callGrep)
 	return s
 }

@@ -23,6 +23,8 @@ type walk struct {
 	hidden    bool
 	// depth is how many folders below base are entered; -1 for no bound.
 	depth int
+	// unread says which files and folders the call may not look at; nil for none.
+	unread func(path string) bool
 	// visit gets files and links, rel being the path below base with slashes. An
 	// error ends the walk.
 	visit func(path, rel string, e fs.DirEntry) error
@@ -56,6 +58,9 @@ func (w *walk) folder(ctx context.Context, dir, rel string, entries []fs.DirEntr
 			continue
 		}
 		path := filepath.Join(dir, name)
+		if w.unread != nil && w.unread(path) {
+			continue
+		}
 		if !e.IsDir() {
 			if err := w.visit(path, rel+name, e); err != nil {
 				return err

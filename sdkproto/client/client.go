@@ -35,6 +35,10 @@ type Options struct {
 	// InitializeExtensions say so, or Limits.Silence is set.
 	Initialize sdkproto.InitializeParams
 	Limits     Limits
+	// Approve, unless nil, answers when the server asks whether a tool call may
+	// run (spec jsonrpc 13.3). Without it the server's own policy decides alone.
+	// A server that does not know approval/request never asks.
+	Approve Approve
 }
 
 // Limits bound what a Client holds and how long Close takes. A zero member has
@@ -105,6 +109,8 @@ type Client struct {
 	out   io.Reader
 	in    io.WriteCloser
 	w     *ndjson.Writer
+	// approvals are the questions of the server.
+	approvals *approvals
 
 	skipped atomic.Int64
 	// reads counts what came from the server, in no particular unit.
@@ -169,7 +175,7 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start server %q: %w", o.Command, err)
 	}
-	c := connect(p.out, in, p, o.Limits)
+	c := connect(p.out, in, p, o)
 	if err := c.initialize(ctx, init); err != nil {
 		c.abort(ctx)
 		exit := c.exit()
@@ -186,17 +192,22 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 // does not come it closes r, which needs an io.Closer. Both are closed like
 // this when initialize fails.
 func Attach(ctx context.Context, r io.Reader, w io.WriteCloser, init sdkproto.InitializeParams, limits Limits) (*Client, error) {
-	c := connect(r, w, nil, limits)
-	if err := c.initialize(ctx, init); err != nil {
+	return AttachWith(ctx, r, w, Options{Initialize: init, Limits: limits})
+}
+
+// AttachWith is Attach with all Options that do not concern a process.
+func AttachWith(ctx context.Context, r io.Reader, w io.WriteCloser, o Options) (*Client, error) {
+	c := connect(r, w, nil, o)
+	if err := c.initialize(ctx, o.Initialize); err != nil {
 		c.abort(ctx)
 		return nil, fmt.Errorf("attach to server: %w", err)
 	}
 	return c, nil
 }
 
-func connect(r io.Reader, w io.WriteCloser, p *process, limits Limits) *Client {
+func connect(r io.Reader, w io.WriteCloser, p *process, o Options) *Client {
 	c := &Client{
-		limits:    limits.withDefaults(),
+		limits:    o.Limits.withDefaults(),
 		proc:      p,
 		out:       r,
 		in:        w,
@@ -208,6 +219,7 @@ func connect(r io.Reader, w io.WriteCloser, p *process, limits Limits) *Client {
 		listeners: map[listener]struct{}{},
 		parents:   map[string]string{},
 	}
+	c.approvals = newApprovals(o.Approve, c.w)
 	go c.read()
 	return c
 }
@@ -216,6 +228,7 @@ func (c *Client) initialize(ctx context.Context, init sdkproto.InitializeParams)
 	if err := c.limits.ask(&init.InitializeExtensions); err != nil {
 		return err
 	}
+	c.approvals.ask(&init.InitializeExtensions)
 	if init.Capabilities != nil {
 		c.asked = *init.Capabilities
 	}
@@ -480,7 +493,9 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	if first {
 		close(c.ending)
-		if err := c.close(ctx); err != nil {
+		err := c.close(ctx)
+		c.approvals.stop(ErrClosed)
+		if err = errors.Join(err, c.approvals.wait(detachTime)); err != nil {
 			c.closeErr = fmt.Errorf("close client: %w", err)
 		}
 		close(c.closed)

@@ -33,9 +33,21 @@
 //	Limits: client.Limits{Silence: 30 * time.Second}, // fail with ErrSilent, not never
 //
 // The notifications asked for come with the others, in Run.Events and
-// Client.Notifications. Methods need not be asked for: Client.Ping and Sessions,
-// Session.Cancel, Steer, Wait, Close, Resume, Events and Follow. What the server
+// Client.Notifications. Methods need not be asked for: Client.Ping, Status and
+// Sessions, Session.Cancel, Steer, Wait, Close, Resume, Events and Follow. What the server
 // does not have fails with ErrNotOffered.
+//
+// Options.Approve lets the server ask whether a tool call may run:
+//
+//	Approve: func(ctx context.Context, r sdkproto.ApprovalRequest) (sdkproto.ApprovalResult, error) {
+//		if yes(ctx, r) {
+//			return sdkproto.ApprovalResult{Outcome: sdkproto.ApprovalAllowedOnce}, nil
+//		}
+//		return sdkproto.ApprovalResult{Outcome: sdkproto.ApprovalRejected}, nil
+//	},
+//
+// An image goes into a prompt as sdkproto.InlineImage(name, mimeType, bytes); the
+// server keeps it and the events refer to it.
 //
 // # Flow
 //

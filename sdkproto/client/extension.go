@@ -79,6 +79,15 @@ func (c *Client) Ping(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(clock.Time), nil
 }
 
+// Status tells how the parts of the server stand: load tasks, MCP servers, the
+// sandbox. A part that may fail without harm to initialize shows its failure
+// here.
+func (c *Client) Status(ctx context.Context) (sdkproto.RuntimeStatus, error) {
+	var status sdkproto.RuntimeStatus
+	err := c.ask(ctx, sdkproto.MethodRuntimeStatus, nil, &status)
+	return status, err
+}
+
 // Sessions is the stored sessions, newest first, asked for page by page as they
 // are needed. An error is the last element.
 func (c *Client) Sessions(ctx context.Context, p sdkproto.ListParams) iter.Seq2[sdkproto.SessionInfo, error] {

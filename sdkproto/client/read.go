@@ -77,7 +77,9 @@ func (c *Client) readFrames() error {
 		hasID := isString(f.ID) || isNumber(f.ID)
 		switch {
 		case isString(f.Method) && hasID:
-			c.refuse(atOnce, &f)
+			if !c.approvals.take(&f) {
+				c.refuse(atOnce, &f)
+			}
 		case isString(f.Method):
 			targets = c.notify(&f, len(line), targets[:0])
 		case hasID:
@@ -118,12 +120,12 @@ func (c *Client) settle(f *frame) {
 	}
 }
 
-// refuse answers a request of the server (spec jsonrpc 12.1).
+// refuse answers a request of the server that nobody takes (spec jsonrpc 12.1).
 func (c *Client) refuse(atOnce context.Context, f *frame) {
 	reply := append([]byte(`{"jsonrpc":"2.0","id":`), f.ID...)
 	reply = append(reply, `,"error":{"code":`...)
 	reply = wirejson.AppendInt(reply, sdkproto.CodeMethodNotFound)
-	reply = append(reply, `,"message":"this client answers no requests"}}`...)
+	reply = append(reply, `,"message":"this client does not answer this request"}}`...)
 	if err := c.w.Frame(atOnce, reply); err != nil {
 		c.skipped.Add(1)
 	}
@@ -133,6 +135,9 @@ func (c *Client) refuse(atOnce context.Context, f *frame) {
 func (c *Client) notify(f *frame, size int, targets []listener) []listener {
 	var method string
 	_ = wirejson.Unmarshal(f.Method, &method)
+	if method == sdkproto.NotifyApprovalCancelled {
+		c.approvals.withdraw(f.Params)
+	}
 	c.mu.Lock()
 	idle := len(c.listeners) == 0
 	c.mu.Unlock()
@@ -197,6 +202,7 @@ func (c *Client) lose(err error) {
 	c.listeners = nil
 	c.mu.Unlock()
 	close(c.down)
+	c.approvals.stop(err)
 	for l := range listeners {
 		l.fail(err)
 	}

@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -147,6 +148,8 @@ func (d *Dialect) messages(r *request) string {
 				used[c.ID] = true
 				open = append(open, c.ID)
 			}
+		case bytes.HasPrefix(m.Content, []byte("[")):
+			why = badParts(m.Content)
 		case blank(m.Content):
 			why = "the content must hold some text"
 		}
@@ -194,6 +197,34 @@ func (d *Dialect) assistant(m *message, thinking bool) string {
 			return fmt.Sprintf("the tool call %s is not of a function", c.ID)
 		case !json.Valid([]byte(c.Function.Arguments)):
 			return fmt.Sprintf("the arguments of the tool call %s are not JSON", c.ID)
+		}
+	}
+	return ""
+}
+
+// badParts says what is wrong with a user's content of texts and images.
+func badParts(content json.RawMessage) string {
+	var parts []struct {
+		Type     string          `json:"type"`
+		Text     json.RawMessage `json:"text"`
+		ImageURL struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
+	}
+	if err := json.Unmarshal(content, &parts); err != nil || len(parts) == 0 {
+		return "the content must hold some parts"
+	}
+	for i, p := range parts {
+		head, data, _ := strings.Cut(p.ImageURL.URL, ";base64,")
+		_, err := base64.StdEncoding.Strict().DecodeString(data)
+		switch {
+		case p.Type == "text" && blank(p.Text):
+			return fmt.Sprintf("content.%d: a text must not be blank", i)
+		case p.Type == "text":
+		case p.Type != "image_url":
+			return fmt.Sprintf("content.%d: unknown type %q", i, p.Type)
+		case err != nil || data == "" || !slices.Contains([]string{"data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp"}, head):
+			return fmt.Sprintf("content.%d: this is no image", i)
 		}
 	}
 	return ""

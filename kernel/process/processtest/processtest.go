@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dsh/kernel/process"
+	"dsh/kernel/stdio"
 )
 
 // markName is the variable that marks the suite's programs.
@@ -35,6 +36,8 @@ const escapes = runtime.GOOS == "linux"
 // Suite checks that a runner does what the contract says. start gives a fresh
 // runner that is closed when the test ends.
 func Suite(t *testing.T, start func(t *testing.T) process.Runner) {
+	// As main does: whoever runs the tests may have let some slip.
+	stdio.KeepFromChildren()
 	t.Run("outcome", func(t *testing.T) { outcome(t, start(t)) })
 	t.Run("no input and no descriptors", func(t *testing.T) { input(t, start(t)) })
 	t.Run("background", func(t *testing.T) { background(t, start) })

@@ -40,6 +40,8 @@ type Catalog struct {
 	Aliases map[string]string
 	// Window is that of a model that is not listed, in tokens; 0 is unknown.
 	Window int64
+	// Images says that a model that is not listed takes images.
+	Images bool
 	// MaxTokens caps the output of a request that names no cap; 0 sends none.
 	MaxTokens int64
 	// Effort is that of a request that names none; "" sends none.
@@ -81,10 +83,7 @@ func (c *Catalog) Resolve(r llm.Route) (llm.Route, sdkproto.AdapterDefaults, llm
 	if to, ok := c.Aliases[r.Model]; ok {
 		r.Model = to
 	}
-	m, listed := c.Models[r.Model]
-	if !listed {
-		m.ContextWindow = c.Window
-	}
+	m := c.model(r.Model)
 	efforts := m.Efforts
 	if len(efforts) == 0 {
 		efforts = c.Efforts
@@ -111,6 +110,15 @@ func (c *Catalog) Resolve(r llm.Route) (llm.Route, sdkproto.AdapterDefaults, llm
 	return r, chosen, llm.Info{ContextWindow: m.ContextWindow, Images: m.Images, Price: m.Price}, nil
 }
 
+// model is what is known of a model by its own name.
+func (c *Catalog) model(id string) Model {
+	m, listed := c.Models[id]
+	if !listed {
+		m.ContextWindow, m.Images = c.Window, c.Images
+	}
+	return m
+}
+
 func refusal(format string, args ...any) error {
 	return &llm.Error{Code: llm.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
@@ -128,7 +136,10 @@ func (a *Adapter) Resolve(r llm.Route) (llm.Route, sdkproto.AdapterDefaults, llm
 	return a.Catalog.Resolve(r)
 }
 
-// Stream implements llm.Adapter.
+// Stream implements llm.Adapter. A model that takes no images is told of them.
 func (a *Adapter) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto.Chunk, error] {
+	if !a.Catalog.model(req.Header.Config.Model).Images {
+		req.Image = nil
+	}
 	return a.Client.Stream(ctx, req)
 }

@@ -2,6 +2,7 @@ package chatwire
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -210,7 +211,10 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 
 	r, sent, err := c.request(run, req, key)
-	if err != nil {
+	switch {
+	case err != nil && run.Err() != nil: // while it read an image
+		return c.broken(ctx, context.Cause(run), err, key)
+	case err != nil:
 		return err
 	}
 	dog := newWatchdog(c.idle, func() { cancel(errIdle) })
@@ -263,7 +267,7 @@ func (c *Client) request(ctx context.Context, req *llm.Request, key credential.S
 		return nil, nil, fmt.Errorf("encode the model request: %w", err)
 	}
 	b := &body{text: make([]byte, 0, sizeOf(req, s))}
-	if b.text, err = c.dialect.appendRequest(b.text, req, s); err != nil {
+	if b.text, err = c.dialect.appendRequest(ctx, b.text, req, s); err != nil {
 		return nil, nil, fmt.Errorf("encode the model request: %w", err)
 	}
 	r := (&http.Request{
@@ -290,13 +294,21 @@ func sizeOf(req *llm.Request, s *shared) int {
 		n += 64
 		for j := range req.Messages[i].Content {
 			b := &req.Messages[i].Content[j]
-			n += 64 + len(b.Text) + len(b.Arguments)
+			n += 64 + len(b.Text) + len(b.Arguments) + sizeOfImage(req, b)
 			for k := range b.Content {
-				n += len(b.Content[k].Text)
+				n += len(b.Content[k].Text) + sizeOfImage(req, &b.Content[k])
 			}
 		}
 	}
 	return n + n/16
+}
+
+func sizeOfImage(req *llm.Request, b *sdkproto.Block) int {
+	const most = 4 << 20 // of one that a store has kept; what others say may be anything
+	if req.Image == nil || b.Attachment == nil || b.Attachment.Bytes < 0 {
+		return 0
+	}
+	return base64.StdEncoding.EncodedLen(int(min(b.Attachment.Bytes, most)))
 }
 
 func (c *Client) key(ctx context.Context) (credential.Secret, error) {

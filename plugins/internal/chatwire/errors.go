@@ -187,7 +187,9 @@ func (r *response) signed(e *llm.Error) *llm.Error {
 	return e
 }
 
-func (r *response) clean(message string) string { return shorten(r.redact(message), maxMessage) }
+func (r *response) clean(message string) string {
+	return shorten(scrub(r.redact(message)), maxMessage)
+}
 
 func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))

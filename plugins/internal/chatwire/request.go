@@ -1,6 +1,7 @@
 package chatwire
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,8 +13,9 @@ import (
 // noOutput stands in for a tool result without text (spec jsonrpc 10.3).
 const noOutput = "(no output)"
 
-// appendRequest appends the body of a request (spec jsonrpc 10.3).
-func (d *Dialect) appendRequest(dst []byte, req *llm.Request, s *shared) ([]byte, error) {
+// appendRequest appends the body of a request (spec jsonrpc 10.3). ctx is for
+// reading images.
+func (d *Dialect) appendRequest(ctx context.Context, dst []byte, req *llm.Request, s *shared) ([]byte, error) {
 	config := &req.Header.Config
 	dst = append(dst, `{"model":`...)
 	dst = wirejson.AppendString(dst, config.Model)
@@ -21,8 +23,13 @@ func (d *Dialect) appendRequest(dst []byte, req *llm.Request, s *shared) ([]byte
 	begin := len(dst)
 	dst = append(dst, s.system...)
 	ids := callIDs{dialect: d}
+	images := viewer{ctx: ctx, read: req.Image}
 	for i := range req.Messages {
-		dst = d.appendMessage(dst, &req.Messages[i], &ids, begin)
+		dst = d.appendMessage(dst, &req.Messages[i], &ids, &images, begin)
+	}
+	dst = images.showHeld(dst, begin)
+	if images.err != nil {
+		return nil, images.err
 	}
 	dst = append(dst, `],"stream":true`...)
 	if d.StreamUsage {
@@ -83,9 +90,11 @@ func opens(dst []byte, begin int) []byte {
 }
 
 // appendMessage appends what a message of the history becomes: one message, or
-// one for each tool result in it.
-func (d *Dialect) appendMessage(dst []byte, m *sdkproto.Message, ids *callIDs, begin int) []byte {
+// one for each tool result in it. The images of results come behind the last of
+// the results that stand together.
+func (d *Dialect) appendMessage(dst []byte, m *sdkproto.Message, ids *callIDs, images *viewer, begin int) []byte {
 	if m.Role == sdkproto.RoleAssistant {
+		dst = images.showHeld(dst, begin)
 		return d.appendAnswer(opens(dst, begin), m, ids)
 	}
 	results := 0
@@ -98,7 +107,7 @@ func (d *Dialect) appendMessage(dst []byte, m *sdkproto.Message, ids *callIDs, b
 		dst = append(opens(dst, begin), `{"role":"tool","tool_call_id":`...)
 		dst = wirejson.AppendString(dst, ids.result(b.ToolCallID))
 		dst = append(dst, `,"content":`...)
-		text := textOf(b.Content)
+		text := textOf(b.Content, images.hold)
 		if strings.TrimSpace(text) == "" {
 			text = noOutput
 		}
@@ -107,13 +116,18 @@ func (d *Dialect) appendMessage(dst []byte, m *sdkproto.Message, ids *callIDs, b
 	if results == len(m.Content) && results > 0 {
 		return dst
 	}
-	text := textOf(m.Content)
+	if images.shows() && hasImage(m.Content) {
+		dst = images.showHeld(dst, begin)
+		return images.appendParts(opens(dst, begin), m.Content)
+	}
+	text := textOf(m.Content, omitted)
 	if strings.TrimSpace(text) == "" {
 		if results > 0 {
 			return dst
 		}
 		text = llm.EmptyMessage
 	}
+	dst = images.showHeld(dst, begin)
 	dst = append(opens(dst, begin), `{"role":"user","content":`...)
 	return append(wirejson.AppendString(dst, text), '}')
 }
@@ -131,7 +145,7 @@ func (d *Dialect) appendAnswer(dst []byte, m *sdkproto.Message, ids *callIDs) []
 		}
 	}
 	dst = append(dst, `{"role":"assistant"`...)
-	text := textOf(m.Content)
+	text := textOf(m.Content, omitted)
 	switch {
 	case text != "" || calls == 0 || d.EmptyContent == ContentEmpty:
 		// A null content without calls would be refused, now and in every later
@@ -166,46 +180,4 @@ func (d *Dialect) appendAnswer(dst []byte, m *sdkproto.Message, ids *callIDs) []
 		dst = append(dst, "}}"...)
 	}
 	return append(dst, "]}"...)
-}
-
-// textOf joins the text of blocks; an image, which this wire does not carry yet,
-// becomes a line that says so.
-func textOf(blocks []sdkproto.Block) string {
-	if len(blocks) == 1 && blocks[0].Type == sdkproto.BlockText {
-		return blocks[0].Text
-	}
-	var b strings.Builder
-	line := false // the text so far ends in a line of ours
-	for i := range blocks {
-		switch block := &blocks[i]; block.Type {
-		case sdkproto.BlockText:
-			if line && block.Text != "" {
-				b.WriteByte('\n')
-				line = false
-			}
-			b.WriteString(block.Text)
-		case sdkproto.BlockImage:
-			if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
-				b.WriteByte('\n')
-			}
-			b.WriteString(imageNote(block))
-			line = true
-		}
-	}
-	return b.String()
-}
-
-func imageNote(b *sdkproto.Block) string {
-	a := b.Attachment
-	if a == nil {
-		return "[image omitted: this model is given text only]"
-	}
-	what := a.MediaType
-	if a.Name != "" {
-		what = a.Name + ", " + what
-	}
-	if a.Width > 0 && a.Height > 0 {
-		what += fmt.Sprintf(", %dx%d pixels", a.Width, a.Height)
-	}
-	return "[image omitted: " + what + "; this model is given text only]"
 }

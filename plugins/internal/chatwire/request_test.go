@@ -26,7 +26,7 @@ func encode(t testing.TB, d Dialect, req llm.Request) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := d.appendRequest(nil, &req, s)
+	out, err := d.appendRequest(t.Context(), nil, &req, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func BenchmarkRequest(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := d.appendRequest(make([]byte, 0, sizeOf(&req, s)), &req, s); err != nil {
+		if _, err := d.appendRequest(b.Context(), make([]byte, 0, sizeOf(&req, s)), &req, s); err != nil {
 			b.Fatal(err)
 		}
 	}

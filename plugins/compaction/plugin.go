@@ -1,0 +1,46 @@
+// Package compaction is the plugin that keeps a session's history within what
+// its model can take (case B61).
+//
+// Before a model request, when the history fills more than a share of the
+// model's window, and after a request that the provider refused as too long, it
+// makes room in this order: old tool results that are large are cut; what is
+// older than the last messages is summarised by a model; and where no summary is
+// to be had and the request could not be made otherwise, it is left out with a
+// note. Every step is a replacement in the session's log (spec jsonrpc 5.1, 5.6,
+// 10.7): nothing is deleted, and the history still follows from the log alone.
+//
+// What stands at the head of the history as context (instructions, catalogues)
+// stays, so that the provider's cache keeps what comes before the summary; so
+// does the last prompt, and all that the model has not answered yet.
+//
+// A profile switches it off with `enabled: false` on its row.
+package compaction
+
+import (
+	"go.uber.org/fx"
+
+	"dsh/kernel"
+	"dsh/kernel/agent"
+	"dsh/kernel/attachment"
+	"dsh/kernel/llm"
+)
+
+// Plugin is the row type "compaction".
+var Plugin = kernel.Define("compaction", "Shortens the history of a session before it outgrows its model.", defaults,
+	func(in kernel.Instance, c Config) fx.Option {
+		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Keeper).register))
+	},
+	kernel.Needs[*agent.Hooks](), kernel.Needs[*llm.Router](), kernel.Wants[attachment.Store]())
+
+// Params is what New takes from the composition.
+type Params struct {
+	fx.In
+
+	Self   kernel.Instance
+	Config Config
+	Hooks  *agent.Hooks
+	// Router finds the model of Config.Summary.
+	Router *llm.Router
+	// Images are those of the history, for the request of a summary; it may be nil.
+	Images attachment.Store `optional:"true"`
+}

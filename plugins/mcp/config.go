@@ -1,0 +1,274 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dsh/kernel"
+	"dsh/kernel/process"
+)
+
+// Config says what a deployment may choose; an empty one is valid and takes the
+// servers of the settings files alone.
+type Config struct {
+	// Servers are the profile's servers by name. Where settings name the same
+	// server, the profile's counts.
+	Servers map[string]Server `json:"servers"`
+	// Settings says whether servers of the settings files are taken, too: those of
+	// the user always, those of a workspace when it is trusted.
+	Settings bool `json:"settings"`
+	// ConnectTimeout bounds how long a server may take from its start until its
+	// tools are known; the start of a session waits no longer for it.
+	ConnectTimeout Duration `json:"connectTimeout"`
+	// Timeout ends a call that long after the last sign of life: its start, a
+	// notice of progress, or an answer of the user that the server asked for.
+	Timeout Duration `json:"timeout"`
+	// Reconnect is what happens after a failed connection or a lost one.
+	Reconnect Reconnect `json:"reconnect"`
+	// MaxResult bounds the text of a result that the model gets, in characters; a
+	// longer one is kept in a file. A server may ask for up to 500,000 for one of
+	// its tools (spec stream-json 8.6).
+	MaxResult int `json:"maxResult"`
+	// MaxBlocks bounds the content blocks of a result.
+	MaxBlocks int `json:"maxBlocks"`
+	// MaxSchema bounds the JSON Schema of one tool, in bytes; a longer one is
+	// replaced by one that says less.
+	MaxSchema int `json:"maxSchema"`
+	// MaxTools bounds the tools of one server.
+	MaxTools int `json:"maxTools"`
+}
+
+// Reconnect says how often and how fast to try again. The pause doubles from
+// First to Most. A connection that held longer than Most counts as a success
+// and starts the count anew.
+type Reconnect struct {
+	Attempts int      `json:"attempts"`
+	First    Duration `json:"first"`
+	Most     Duration `json:"most"`
+}
+
+// Server is one server of a profile.
+type Server struct {
+	// Type is stdio, http (streamable HTTP) or sse. Without it, a command means
+	// stdio and a url http.
+	Type string `json:"type,omitzero" enum:"stdio,http,sse"`
+	// Command is the program of a stdio server: a path, or a name in PATH. Args are
+	// its arguments.
+	Command string   `json:"command,omitzero"`
+	Args    []string `json:"args,omitzero"`
+	// CWD is the program's working directory; "" is the harness's.
+	CWD string `json:"cwd,omitzero"`
+	// Env is set for the program, on top of the harness's environment without its
+	// credentials. EnvFrom names variables of the harness that the program gets
+	// although they hold credentials.
+	Env     map[string]string `json:"env,omitzero"`
+	EnvFrom []string          `json:"envFrom,omitzero"`
+	// URL is the address of an http or sse server, Headers go with each request.
+	URL     string            `json:"url,omitzero"`
+	Headers map[string]string `json:"headers,omitzero"`
+	// BearerEnv names the variable whose value is sent as a bearer token; programs
+	// that the harness starts do not get it.
+	BearerEnv string `json:"bearerEnv,omitzero"`
+	// OAuth is for an http server that asks for it and has no Authorization header.
+	OAuth OAuth `json:"oauth,omitzero"`
+	// Timeout and ConnectTimeout, when not 0, take the place of the row's.
+	Timeout        Duration `json:"timeout,omitzero"`
+	ConnectTimeout Duration `json:"connectTimeout,omitzero"`
+	// Required makes initialize fail when the server cannot be reached at start.
+	Required bool `json:"required,omitzero"`
+	// Disabled keeps the server in the list without starting it.
+	Disabled bool `json:"disabled,omitzero"`
+	// Confine is how the program is confined; "" is the deployment's policy.
+	Confine string `json:"confine,omitzero" enum:"read-only,workspace-write,danger-full-access"`
+	// Allow and Deny choose among the server's tools by the names the server gives
+	// them; * stands for any text. Without Allow all are taken.
+	Allow []string `json:"allow,omitzero"`
+	Deny  []string `json:"deny,omitzero"`
+	// Instructions puts what the server says about its use into the system prompt
+	// of sessions that start while it is connected.
+	Instructions bool `json:"instructions,omitzero"`
+}
+
+// OAuth says how to be authorized. Nothing need be said for a server that lets
+// clients register themselves.
+type OAuth struct {
+	// Off makes a refused request a failure instead of asking for a login.
+	Off bool `json:"off,omitzero"`
+	// ClientID and ClientSecretEnv are those of a client registered beforehand;
+	// the latter names the variable that holds its secret.
+	ClientID        string   `json:"clientId,omitzero"`
+	ClientSecretEnv string   `json:"clientSecretEnv,omitzero"`
+	Scopes          []string `json:"scopes,omitzero"`
+	// CallbackPort is the port on 127.0.0.1 where the browser comes back; 0 is any.
+	CallbackPort int `json:"callbackPort,omitzero"`
+}
+
+// Duration is written as text such as "30s" or "5m"; a bare number means
+// milliseconds.
+type Duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	if ms, err := strconv.ParseInt(string(text), 10, 64); err == nil && ms < int64(1<<63-1)/int64(time.Millisecond) {
+		*d = Duration(time.Duration(ms) * time.Millisecond)
+		return nil
+	}
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf(`%q is no duration; write one like "30s" or "5m"`, text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// or gives d, or other when d is not set.
+func (d Duration) or(other Duration) time.Duration {
+	if d != 0 {
+		return time.Duration(d)
+	}
+	return time.Duration(other)
+}
+
+// Transports of a server.
+const (
+	transportStdio = "stdio"
+	transportHTTP  = "http"
+	transportSSE   = "sse"
+)
+
+func (s *Server) transport() string {
+	switch {
+	case s.Type != "":
+		return s.Type
+	case s.Command == "" && s.URL != "":
+		return transportHTTP
+	}
+	return transportStdio
+}
+
+func defaults() Config {
+	return Config{
+		Settings:       true,
+		ConnectTimeout: Duration(30 * time.Second),
+		Timeout:        Duration(10 * time.Minute),
+		Reconnect:      Reconnect{Attempts: 10, First: Duration(500 * time.Millisecond), Most: Duration(30 * time.Second)},
+		MaxResult:      100_000,
+		MaxBlocks:      100,
+		MaxSchema:      64 << 10,
+		MaxTools:       500,
+	}
+}
+
+// Validate reports everything that is wrong at once.
+func (c *Config) Validate() error {
+	positive := func(key string, d Duration) error {
+		if d > 0 {
+			return nil
+		}
+		return kernel.Invalid(key, `%v is too short; use a duration such as "30s"`, time.Duration(d))
+	}
+	errs := []error{
+		positive("connectTimeout", c.ConnectTimeout),
+		positive("timeout", c.Timeout),
+		kernel.AtLeast("reconnect/attempts", c.Reconnect.Attempts, 0),
+		positive("reconnect/first", c.Reconnect.First),
+		positive("reconnect/most", c.Reconnect.Most),
+		kernel.AtLeast("maxResult", c.MaxResult, 1),
+		kernel.AtLeast("maxBlocks", c.MaxBlocks, 1),
+		kernel.AtLeast("maxSchema", c.MaxSchema, 1),
+		kernel.AtLeast("maxTools", c.MaxTools, 1),
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
+		s := c.Servers[name]
+		for _, f := range s.check(name) {
+			key := "servers/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+			if f.key != "" {
+				key += "/" + f.key
+			}
+			errs = append(errs, kernel.Invalid(key, "%s", f.msg))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type finding struct{ key, msg string }
+
+// check finds what is wrong with a server, wherever it is configured.
+func (s *Server) check(name string) (found []finding) {
+	add := func(key, format string, args ...any) {
+		found = append(found, finding{key, fmt.Sprintf(format, args...)})
+	}
+	if strings.TrimSpace(name) == "" {
+		add("", "a server needs a name")
+	}
+	switch s.transport() {
+	case transportStdio:
+		if s.Command == "" {
+			add("command", "a stdio server needs a command; set it, or a url")
+		}
+		if s.URL != "" {
+			add("url", "a stdio server has no url; remove it, or say which type it is")
+		}
+	case transportHTTP, transportSSE:
+		if s.Command != "" {
+			add("command", "a server of type %s has no command; remove it, or the type", s.Type)
+		}
+		if s.URL == "" {
+			add("url", "a server of type %s needs a url", s.transport())
+		} else if u, err := url.Parse(s.URL); !strings.Contains(s.URL, "${") && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			add("url", "this is no address; use one like https://host/path")
+		}
+	default:
+		add("type", "%q is no type of server; use stdio, http or sse", s.Type)
+	}
+	switch s.Confine {
+	case "", process.ReadOnly, process.WorkspaceWrite, process.FullAccess:
+	default:
+		add("confine", "%q is no mode; use %s, %s or %s", s.Confine, process.ReadOnly, process.WorkspaceWrite, process.FullAccess)
+	}
+	for key, d := range map[string]Duration{"timeout": s.Timeout, "connectTimeout": s.ConnectTimeout} {
+		if d < 0 {
+			add(key, "%v is too short; use a duration such as \"30s\"", time.Duration(d))
+		}
+	}
+	if p := s.OAuth.CallbackPort; p < 0 || p > 65535 {
+		add("oauth/callbackPort", "%d is no port", p)
+	}
+	slices.SortStableFunc(found, func(a, b finding) int { return strings.Compare(a.key, b.key) })
+	return found
+}
+
+// admits says whether a tool, by the name its server gives it, is taken.
+func (s *Server) admits(raw string) bool {
+	matches := func(patterns []string) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool { return matchStar(p, raw) })
+	}
+	return (len(s.Allow) == 0 || matches(s.Allow)) && !matches(s.Deny)
+}
+
+// matchStar matches text against a pattern in which * stands for any text.
+func matchStar(pattern, text string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == text
+	}
+	text, ok := strings.CutPrefix(text, head)
+	if !ok {
+		return false
+	}
+	for i := 0; i <= len(text); i++ {
+		if matchStar(rest, text[i:]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,365 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dsh/kernel"
+	"dsh/kernel/approval"
+	"dsh/kernel/attachment"
+	"dsh/kernel/command"
+	contract "dsh/kernel/mcp"
+	"dsh/kernel/process"
+	"dsh/kernel/profile"
+	"dsh/kernel/prompt"
+	"dsh/kernel/settings"
+	"dsh/kernel/tool"
+)
+
+const (
+	// afterLimit is how long a load task may take beyond its server's limit, so
+	// that the failure has the server's reason and not the barrier's.
+	afterLimit = 250 * time.Millisecond
+	// settingsPlace is the place of the first server of the settings, behind those
+	// of the profile.
+	settingsPlace = 1 << 20
+)
+
+// Manager runs the servers of a row. It implements mcp.Servers.
+type Manager struct {
+	self     kernel.Instance
+	log      *slog.Logger
+	config   atomic.Pointer[Config]
+	tools    *tool.Registry
+	commands *command.Registry
+	desk     *approval.Desk
+	sections *prompt.Sections
+	settings settings.Source
+	confiner process.Confiner
+	policy   process.Policy
+	images   attachment.Store
+	spiller  tool.Spiller
+
+	// ending ends when the process comes to rest.
+	ending context.Context
+	end    context.CancelFunc
+	marker string
+	starts atomic.Int64
+
+	guardOnce sync.Once
+	guard     *guard
+
+	// changing is held while servers of the settings come and go.
+	changing sync.Mutex
+
+	mu      sync.Mutex
+	servers []*server
+	next    int
+	// lives are all servers whose life has not ended, those included that a
+	// reload has taken out of servers.
+	lives map[*server]bool
+	// withResources are the servers that have resources.
+	withResources []*server
+	resourceTools *kernel.Owner
+}
+
+// New makes the manager; register starts the servers.
+func New(p Params) *Manager {
+	m := &Manager{
+		self: p.Self, log: p.Self.Log, tools: p.Tools, commands: p.Commands, desk: p.Desk, sections: p.Sections,
+		settings: p.Settings, confiner: p.Confiner, policy: p.Policy, images: p.Images, spiller: p.Spiller,
+		marker: rand.Text(), lives: map[*server]bool{},
+	}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	m.config.Store(&p.Config)
+	m.ending, m.end = context.WithCancel(context.Background())
+	return m
+}
+
+func (m *Manager) register() error {
+	owner := m.self.Owner
+	if err := owner.OnClose("guard of mcp servers", func(context.Context) error {
+		m.guardOnce.Do(func() {}) // from here on none is started
+		if len(m.living()) == 0 {
+			m.guard.dismiss()
+		} // else it stays, and ends what is left when this process has ended
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := owner.OnClose("mcp servers", m.close); err != nil {
+		return err
+	}
+	m.self.Root.OnQuiesce(owner, "mcp servers", kernel.QuiesceLimit, m.close)
+	kernel.OnReload(m.self, m.reload)
+
+	specs := m.profileSpecs(m.config.Load())
+	for _, sp := range specs {
+		s := m.newServer(sp, owner.ChildAt("server "+sp.name, sp.place))
+		m.servers = append(m.servers, s)
+		limit := sp.ConnectTimeout.or(m.config.Load().ConnectTimeout) + afterLimit
+		m.self.Ready.GoWithin("mcp server "+sp.name, sp.Required, limit, s.started)
+	}
+	if m.settings == nil || !m.config.Load().Settings {
+		return nil
+	}
+	m.self.Ready.Go("mcp servers of the settings", false, func(ctx context.Context) error {
+		// The servers' own tasks begin before this one ends, so that the barrier
+		// stays shut for them.
+		if err := m.follow(func(sp *spec, s *server) {
+			limit := sp.ConnectTimeout.or(m.config.Load().ConnectTimeout) + afterLimit
+			m.self.Ready.GoWithin("mcp server "+sp.name, false, limit, s.started)
+		}); err != nil {
+			return err
+		}
+		return m.settings.Watch(owner, func() {
+			owner.Go("changed mcp servers of the settings", func(context.Context) {
+				if err := m.follow(func(*spec, *server) {}); err != nil {
+					m.log.Warn("the changed settings of mcp servers cannot be read", "error", err)
+				}
+			})
+		})
+	})
+	return nil
+}
+
+// profileSpecs gives the servers of a config, in the order of their names.
+func (m *Manager) profileSpecs(c *Config) []*spec {
+	names := slices.Sorted(maps.Keys(c.Servers))
+	public := serverNames(names, nil)
+	specs := make([]*spec, len(names))
+	for i, name := range names {
+		specs[i] = &spec{Server: c.Servers[name], name: name, scope: scopeProfile, public: public[name], place: i}
+	}
+	return specs
+}
+
+// follow makes the servers of the settings those that the files say now.
+func (m *Manager) follow(started func(*spec, *server)) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("working directory: %w", err)
+	}
+	found := ofSettings(m.settings.For(cwd), m.config.Load().Servers)
+	m.mu.Lock()
+	held := map[string]string{}
+	for _, s := range m.servers {
+		if s.scope == scopeProfile {
+			held[s.name] = s.public
+		}
+	}
+	public := serverNames(slices.Sorted(maps.Keys(found)), held)
+	var leave []*server
+	kept := m.servers[:0:0]
+	for _, s := range m.servers {
+		if s.scope == scopeProfile {
+			kept = append(kept, s)
+			continue
+		}
+		sp := found[s.name]
+		if sp != nil {
+			sp.public = public[s.name]
+		}
+		if sp != nil && sp.same(s.spec) {
+			kept = append(kept, s)
+			delete(found, s.name)
+		} else {
+			leave = append(leave, s)
+		}
+	}
+	m.servers = kept
+	m.mu.Unlock()
+	for _, s := range leave {
+		ctx, cancel := context.WithTimeout(context.Background(), kernel.ReleaseLimit)
+		if err := s.owner.Close(ctx); err != nil {
+			m.log.Warn("an mcp server that has left the settings did not end well", "server", s.name, "error", err)
+		}
+		cancel()
+		s.offered.withdraw()
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		sp := found[name]
+		sp.public = public[name]
+		m.mu.Lock()
+		sp.place = settingsPlace + m.next
+		m.next++
+		m.mu.Unlock()
+		s := m.newServer(sp, m.self.Owner.ChildAt("server "+name, sp.place))
+		m.mu.Lock()
+		m.servers = append(m.servers, s)
+		m.mu.Unlock()
+		started(sp, s)
+	}
+	return nil
+}
+
+// reload takes another config: servers that changed are replaced, the others
+// stay. A required server that cannot be reached keeps the old config running.
+func (m *Manager) reload(ctx context.Context, c Config, next *kernel.Next) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	old := map[string]*server{}
+	var rest []*server
+	for _, s := range m.all() {
+		if s.scope == scopeProfile {
+			old[s.name] = s
+		} else if _, hidden := c.Servers[s.name]; hidden || !c.Settings {
+			next.Retire(s.owner)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	var started []*server
+	for _, sp := range m.profileSpecs(&c) {
+		if s := old[sp.name]; s != nil && sp.same(s.spec) {
+			delete(old, sp.name)
+			rest = append(rest, s)
+			continue
+		}
+		if s := old[sp.name]; s != nil {
+			next.Retire(s.owner)
+			delete(old, sp.name)
+		}
+		started = append(started, m.newServer(sp, next.Owner(m.self.Owner, "server "+sp.name, sp.place)))
+	}
+	for _, s := range old {
+		next.Retire(s.owner)
+	}
+	var errs []error
+	for _, s := range started {
+		limited, cancel := context.WithTimeout(ctx, s.ConnectTimeout.or(c.ConnectTimeout)+afterLimit)
+		err := s.started(limited)
+		cancel()
+		switch {
+		case err != nil && s.Required:
+			errs = append(errs, fmt.Errorf("mcp server %s: %w", s.name, err))
+		case err != nil:
+			m.log.Warn("an mcp server cannot be reached", "server", s.name, "error", err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	next.Commit(func() {
+		m.config.Store(&c)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.servers = append(rest, started...)
+	})
+	return nil
+}
+
+// close ends all servers side by side. It returns when nothing of them is left.
+func (m *Manager) close(ctx context.Context) error {
+	m.end()
+	for _, s := range m.living() {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return fmt.Errorf("mcp server %s: %w", s.name, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+func (m *Manager) living() []*server {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.lives))
+}
+
+// grace is how much patience a program gets.
+func (m *Manager) grace() grace {
+	if m.ending.Err() != nil || m.self.Owner.Context().Err() != nil {
+		return brisk
+	}
+	return calm
+}
+
+func byPlace(a, b *server) int { return cmp.Or(a.place-b.place, cmp.Compare(a.name, b.name)) }
+
+func (m *Manager) all() []*server {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := slices.Clone(m.servers)
+	slices.SortStableFunc(list, byPlace)
+	return list
+}
+
+func (m *Manager) find(name string) *server {
+	for _, s := range m.all() {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (m *Manager) named(name string) (*server, error) {
+	if s := m.find(name); s != nil {
+		return s, nil
+	}
+	var names []string
+	for _, s := range m.all() {
+		names = append(names, s.name)
+	}
+	return nil, fmt.Errorf("there is no mcp server %q%s", name, profile.DidYouMean(name, names))
+}
+
+// List implements mcp.Servers.
+func (m *Manager) List() []contract.Server {
+	servers := m.all()
+	list := make([]contract.Server, len(servers))
+	for i, s := range servers {
+		list[i] = s.status()
+	}
+	return list
+}
+
+// Reconnect implements mcp.Servers. A disabled server is an error.
+func (m *Manager) Reconnect(ctx context.Context, name string) error {
+	s, err := m.named(name)
+	if err != nil {
+		return err
+	}
+	if st := s.status(); st.State == contract.Disabled {
+		return fmt.Errorf("mcp server %s: it is disabled; enable it", name)
+	}
+	if err := s.wish(ctx, ask{}); err != nil {
+		return fmt.Errorf("mcp server %s: %w", name, err)
+	}
+	return nil
+}
+
+// Enable implements mcp.Servers. To enable a server that runs does nothing.
+func (m *Manager) Enable(ctx context.Context, name string, enabled bool) error {
+	s, err := m.named(name)
+	if err != nil {
+		return err
+	}
+	if enabled && s.barred != "" {
+		return fmt.Errorf("mcp server %s: %s", name, s.barred)
+	}
+	switch st := s.status(); {
+	case enabled && st.State == contract.Connected, !enabled && st.State == contract.Disabled:
+		return nil
+	}
+	if err := s.wish(ctx, ask{enable: enabled, disable: !enabled}); err != nil {
+		return fmt.Errorf("mcp server %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,424 @@
+package permissions
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"dsh/kernel"
+	"dsh/kernel/approval"
+	"dsh/kernel/process"
+	"dsh/kernel/session"
+	"dsh/kernel/tool"
+	"dsh/sdkproto"
+)
+
+// orderRules is behind the hooks of tool.OrderGate: they may refuse or replace
+// what a call says, and rules see the outcome (spec stream-json 6.5).
+const orderRules = tool.OrderGate + 50
+
+// Gate judges every call. It is safe for use from any goroutine.
+type Gate struct {
+	params Params
+	// now is what new turns run under. One that began before a reload keeps what
+	// it had.
+	now atomic.Pointer[edition]
+	// stages owns the place in the pipeline of what is now.
+	stages *kernel.Owner
+	// home is looked up when the first call needs it.
+	home func() string
+
+	mu sync.Mutex
+	// sessions holds root sessions that have something of their own.
+	sessions map[string]*sessionState
+	parsed   map[string]*layered
+}
+
+// edition is a config with what is made of it.
+type edition struct {
+	Config
+	pool Pool
+	// open gives the folders that a preset opens beside the working directories, to
+	// calls and to programs only.
+	open func() (open, caches []string)
+}
+
+// New makes the gate; register puts it in front of the tools.
+func New(p Params) (*Gate, error) {
+	g := &Gate{params: p, sessions: map[string]*sessionState{}, parsed: map[string]*layered{}}
+	g.home = sync.OnceValue(func() string {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		return home
+	})
+	e, err := g.edition(p.Config)
+	if err != nil {
+		return nil, err
+	}
+	g.now.Store(e)
+	return g, nil
+}
+
+func (g *Gate) edition(c Config) (*edition, error) {
+	pool, err := c.pool()
+	if err != nil {
+		return nil, err
+	}
+	e := &edition{Config: c, pool: pool}
+	e.open = sync.OnceValues(func() (open, caches []string) { return g.openFolders(c.Writable) })
+	return e, nil
+}
+
+func (g *Gate) register() error {
+	kernel.OnReload(g.params.Self, g.reload)
+	g.stages = g.params.Self.Owner.Child("rules")
+	return g.use(g.stages, g.now.Load())
+}
+
+// use puts an edition in front of the tools.
+func (g *Gate) use(o *kernel.Owner, e *edition) error {
+	if slices.ContainsFunc(e.pool.Deny, (*Rule).bare) {
+		if err := g.params.Tools.Hide(o, func(t tool.Tool) bool { return e.pool.Hides(t.Spec()) }); err != nil {
+			return err
+		}
+	}
+	return g.params.Pipeline.Use(o, orderRules, "permissions", func(ctx context.Context, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
+		return g.stage(ctx, e, t, in, next)
+	})
+}
+
+// reload takes another config. What sessions were given stays.
+func (g *Gate) reload(_ context.Context, c Config, next *kernel.Next) error {
+	e, err := g.edition(c)
+	if err != nil {
+		return err
+	}
+	stages := next.Owner(g.params.Self.Owner, "rules", 0)
+	if err := g.use(stages, e); err != nil {
+		return err
+	}
+	next.Retire(g.stages)
+	next.Commit(func() {
+		g.stages = stages
+		g.now.Store(e)
+	})
+	return nil
+}
+
+// openFolders gives the folders that preset workspace-write opens beside the
+// working directories.
+func (g *Gate) openFolders(writable []string) (open, caches []string) {
+	open = append([]string{os.TempDir()}, writable...)
+	add := func(dirs ...string) {
+		for _, dir := range dirs {
+			if filepath.IsAbs(dir) {
+				caches = append(caches, dir)
+			}
+		}
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		add(dir)
+	}
+	add(os.Getenv("GOCACHE"), os.Getenv("GOMODCACHE"))
+	home := g.home()
+	if home == "" {
+		return open, caches
+	}
+	add(filepath.Join(home, ".npm"))
+	if os.Getenv("GOMODCACHE") == "" {
+		for _, dir := range filepath.SplitList(cmp.Or(os.Getenv("GOPATH"), filepath.Join(home, "go"))) {
+			add(filepath.Join(dir, "pkg", "mod"))
+		}
+	}
+	return open, caches
+}
+
+// judge puts together all that a decision for a session depends on.
+func (g *Gate) judge(e *edition, s sessionState, cwd string) *Judge {
+	l := g.layers(cwd)
+	open, caches := e.open()
+	j := &Judge{
+		Word: e.wordOf(s.word, l),
+		CWD:  cwd, Dirs: slices.Concat(e.AdditionalDirectories, l.dirs, s.dirs),
+		Open: open, Caches: caches,
+		Home: g.home(), State: g.params.Self.Home, Protected: e.Protected,
+		Fold: foldsCase(), NoNetwork: !e.Network, Strict: e.Strict,
+	}
+	if j.State != "" {
+		j.Readable = []string{filepath.Join(j.State, "spill")}
+	}
+	if g.params.Confiner != nil {
+		j.Reach = g.params.Confiner.Probe
+	}
+	for _, from := range []Pool{e.pool, l.rules, s.rules} {
+		j.Rules.Deny = append(j.Rules.Deny, from.Deny...)
+		j.Rules.Ask = append(j.Rules.Ask, from.Ask...)
+		j.Rules.Allow = append(j.Rules.Allow, from.Allow...)
+	}
+	return j
+}
+
+// Judge implements approval.Policy.
+func (g *Gate) Judge(spec tool.Spec, in tool.Invocation) approval.Verdict {
+	root, _ := g.lineage(in.SessionID)
+	return g.judge(g.now.Load(), g.peek(root), in.CWD).Decide(spec, in.Arguments)
+}
+
+// stage is the gate's place in the pipeline.
+func (g *Gate) stage(ctx context.Context, e *edition, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
+	spec := t.Spec()
+	root, child := g.lineage(in.SessionID)
+	own := g.begin(root, child, spec, in)
+	j := g.judge(e, own, in.CWD)
+	if err := g.tell(root, child, j.Word, own.told, in); err != nil {
+		return tool.Result{}, err
+	}
+	v := j.Decide(spec, in.Arguments)
+	asked := in.Arguments
+	if err := g.record(in, spec, v, nil); err != nil {
+		return tool.Result{}, err
+	}
+	message := v.Message
+	if v.Behavior == approval.Ask {
+		answer, err := g.ask(ctx, e, e.policy(j.Word, child), spec, in, v)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		message = answer.message
+		if answer.allowed {
+			v.Behavior, v.Confinement = approval.Allow, v.Approved
+			if answer.arguments != nil {
+				in.Arguments = answer.arguments
+				var res *tool.Result
+				if v, res, err = g.again(j, t, spec, in, v); err != nil || res != nil {
+					if res != nil && v.Behavior == approval.Deny {
+						g.denied(in.SessionID, in.Turn, spec.Name, in.CallID, asked)
+					}
+					return orNone(res), err
+				}
+			}
+		}
+	}
+	if v.Behavior != approval.Allow {
+		g.denied(in.SessionID, in.Turn, spec.Name, in.CallID, asked)
+		return refused(message), nil
+	}
+	in.Confinement = v.Confinement
+	in.Hidden = j.Hides()
+	return next(ctx, t, in)
+}
+
+func orNone(res *tool.Result) tool.Result {
+	if res == nil {
+		return tool.Result{}
+	}
+	return *res
+}
+
+// refused is the result of a call that may not run. What it says is for the
+// model (spec stream-json 7.7).
+func refused(message string) tool.Result {
+	return tool.ErrorResult("PermissionError", "PERMISSION_DENIED", message)
+}
+
+// begin notes the turn of a root session's call and gives the session's own
+// policy. A session that has nothing of its own, and delegates to nobody, needs
+// no state.
+func (g *Gate) begin(root string, child bool, spec tool.Spec, in tool.Invocation) (s sessionState) {
+	if child || familyOf(spec.Subject.Rule) != familyAgent && !g.known(root) {
+		return g.peek(root)
+	}
+	g.with(root, func(state *sessionState) {
+		state.turnBegan(in.Turn)
+		s = *state
+	})
+	return s
+}
+
+func (g *Gate) known(root string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sessions[root] != nil
+}
+
+// tell records the preset of a root session when it is another than the log
+// says; without a word the log means workspace-write, which is the usual one.
+func (g *Gate) tell(root string, child bool, word, told string, in tool.Invocation) error {
+	if child || in.Emit == nil || !isPreset(word) || word == cmp.Or(told, process.WorkspaceWrite) {
+		return nil
+	}
+	g.with(root, func(s *sessionState) { told, s.told = s.told, word })
+	if told == word {
+		return nil // a call beside this one was quicker
+	}
+	if err := in.Emit(session.Draft{Type: sdkproto.TypePermissionPreset, Data: sdkproto.PermissionPreset{Preset: word}}); err != nil {
+		return fmt.Errorf("record the preset: %w", err)
+	}
+	return nil
+}
+
+// record puts a decision into the log; replaced are arguments that take the
+// place of the call's.
+func (g *Gate) record(in tool.Invocation, spec tool.Spec, v approval.Verdict, replaced json.RawMessage) error {
+	if in.Emit == nil {
+		return nil
+	}
+	d := sdkproto.PermissionDecision{
+		CallID: in.CallID, ToolName: spec.Name, Behavior: v.Behavior, Reason: v.Reason, Rule: v.Rule, Scope: v.Scope, Arguments: replaced,
+	}
+	if spec.Subject.Kind == tool.SubjectCommand && v.Confinement != nil {
+		d.Confinement, d.Reached = v.Confinement.Mode, v.Reached.Level
+	}
+	if err := in.Emit(session.Draft{Type: sdkproto.TypePermissionDecision, Data: d, Ignorable: true}); err != nil {
+		return fmt.Errorf("record the permission decision: %w", err)
+	}
+	return nil
+}
+
+// reply is what came of a question.
+type reply struct {
+	allowed   bool
+	arguments json.RawMessage
+	// message is for the model when the call is refused.
+	message string
+}
+
+// policy says whether anybody is asked for a session.
+func (c *Config) policy(word string, child bool) string {
+	switch {
+	case child && c.Children != policyAsk:
+		return policyNever
+	case c.Approvals != "":
+		return c.Approvals
+	case word == process.FullAccess:
+		return policyNever
+	}
+	return policyAsk
+}
+
+// ask puts a call to whoever can answer; with nobody there it is refused at once
+// (case B20).
+func (g *Gate) ask(ctx context.Context, e *edition, policy string, spec tool.Spec, in tool.Invocation, v approval.Verdict) (reply, error) {
+	if policy == policyNever {
+		return reply{message: v.Message}, nil
+	}
+	id := uuid.NewString()
+	emit := func(eventType string, data any) error {
+		if in.Emit == nil {
+			return nil
+		}
+		if err := in.Emit(session.Draft{Type: eventType, Data: data}); err != nil {
+			return fmt.Errorf("record %s: %w", eventType, err)
+		}
+		return nil
+	}
+	if err := emit(sdkproto.TypeApprovalAsked, sdkproto.ApprovalAsked{ID: id, ToolName: spec.Name, CallID: in.CallID, Reason: v.Reason}); err != nil {
+		return reply{}, err
+	}
+	outcome, r := g.answer(ctx, time.Duration(e.AnswerLimitMs)*time.Millisecond, approval.Request{
+		ID: id, SessionID: in.SessionID, ToolName: spec.Name, CallID: in.CallID, Arguments: in.Arguments, Reason: v.Reason,
+	}, v)
+	err := emit(sdkproto.TypeApprovalDecided, sdkproto.ApprovalDecided{ID: id, Outcome: string(outcome)})
+	if ctx.Err() != nil {
+		// The turn was cut off; nobody has rejected the call (case B22).
+		return reply{}, errors.Join(context.Cause(ctx), err)
+	}
+	return r, err
+}
+
+// answer waits for the answer and makes sure that nothing but a plain consent
+// counts as one (case B21).
+func (g *Gate) answer(ctx context.Context, limit time.Duration, q approval.Request, v approval.Verdict) (approval.Outcome, reply) {
+	approver := g.params.Desk.For(q.SessionID)
+	if approver == nil {
+		return approval.Unavailable, reply{message: v.Message}
+	}
+	waiting := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	a, err := g.approve(waiting, approver, q)
+	log := g.params.Self.Log.With("session", q.SessionID, "tool", q.ToolName, "call", q.CallID)
+	switch {
+	case ctx.Err() != nil:
+		return approval.Cancelled, reply{}
+	case err != nil && waiting.Err() != nil:
+		return approval.Unavailable, reply{message: fmt.Sprintf("Permission denied: %s, and nobody has answered within %v.", v.Reason, limit)}
+	case err != nil:
+		log.Warn("a question about a call failed", "error", err)
+		return approval.Unavailable, reply{message: fmt.Sprintf("Permission denied: %s, and the question about it failed: %v", v.Reason, err)}
+	}
+	stock := fmt.Sprintf("Permission to use %s has been denied.", q.ToolName)
+	switch a.Outcome {
+	case approval.AllowedOnce:
+		return a.Outcome, reply{allowed: true, arguments: a.Arguments}
+	case approval.Rejected, approval.Cancelled:
+		return a.Outcome, reply{message: cmp.Or(a.Message, stock)}
+	case approval.Unavailable:
+		return a.Outcome, reply{message: cmp.Or(a.Message, v.Message)}
+	}
+	log.Warn("the answer to a question about a call is none", "outcome", a.Outcome)
+	return approval.Rejected, reply{message: fmt.Sprintf("%s The answer was not understood: outcome %q.", stock, a.Outcome)}
+}
+
+// approve keeps a panic of an approver from being taken for anything.
+func (g *Gate) approve(ctx context.Context, a approval.Approver, q approval.Request) (answer approval.Answer, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return a.Approve(ctx, q)
+}
+
+// again checks arguments that an answer put in the place of the call's: the
+// schema and the deny rules hold for them, too. A result ends the call.
+func (g *Gate) again(j *Judge, t tool.Tool, spec tool.Spec, in tool.Invocation, before approval.Verdict) (approval.Verdict, *tool.Result, error) {
+	if err := tool.CheckArguments(t, in.Arguments); err != nil {
+		res := tool.ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", fmt.Sprintf("Error: the arguments that were approved for %s are not valid: %v", spec.Name, err))
+		return before, &res, nil
+	}
+	v := j.Decide(spec, in.Arguments)
+	if v.Behavior == approval.Ask {
+		// They are what somebody has just agreed to.
+		v.Behavior, v.Confinement = approval.Allow, v.Approved
+	}
+	if err := g.record(in, spec, v, in.Arguments); err != nil {
+		return v, nil, err
+	}
+	if v.Behavior == approval.Deny {
+		res := refused(v.Message)
+		return v, &res, nil
+	}
+	return v, nil, nil
+}
+
+// confiner says how servers and plugins are confined.
+type confiner struct{ g *Gate }
+
+// Confinement implements process.Policy: what the preset of the config says.
+func (c confiner) Confinement(cwd string) *process.Confinement {
+	e := c.g.now.Load()
+	j := c.g.judge(e, sessionState{}, cwd)
+	j.Word = e.word()
+	return j.Confinement()
+}
+
+// foldsCase reports whether file names on systems of this kind usually do not
+// tell case.
+func foldsCase() bool { return runtime.GOOS == "darwin" || runtime.GOOS == "windows" }

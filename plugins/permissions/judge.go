@@ -1,0 +1,464 @@
+package permissions
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"dsh/kernel/approval"
+	"dsh/kernel/process"
+	"dsh/kernel/tool"
+	"dsh/sdkproto/wirejson"
+)
+
+// Modes of spec stream-json 7.1. "manual" is another name of default.
+const (
+	ModeDefault     = "default"
+	ModeAcceptEdits = "acceptEdits"
+	ModePlan        = "plan"
+	ModeBypass      = "bypassPermissions"
+	ModeDontAsk     = "dontAsk"
+)
+
+// planRefusal is the text of spec stream-json 7.1 (decision D7 there).
+const planRefusal = "Permission denied: Plan mode: write operations are not allowed"
+
+// words are all that Judge.Word may be: the modes, then the presets.
+func words() []string {
+	return []string{ModeDefault, ModeAcceptEdits, ModePlan, ModeBypass, ModeDontAsk,
+		process.ReadOnly, process.WorkspaceWrite, process.FullAccess}
+}
+
+func isPreset(word string) bool {
+	return word == process.ReadOnly || word == process.WorkspaceWrite || word == process.FullAccess
+}
+
+// Judge holds all that a decision depends on; make one for each. It asks nobody
+// and changes nothing; it looks at the disk only to follow links.
+//
+// The order of its reasons is that of spec stream-json 7.3, steps 4 to 9: deny
+// rules, ask rules, protected paths, the mode, then what allows. The hooks of
+// step 3 have run before a call gets here.
+type Judge struct {
+	// Word is the preset or mode in force.
+	Word string
+	// CWD is the session's absolute working directory, Dirs further ones.
+	CWD  string
+	Dirs []string
+	// Open are folders that a preset lets calls write beside those, such as the one
+	// for temporary files; Caches are those that it opens to programs only; Readable
+	// are folders that calls may read in any mode.
+	Open, Caches, Readable []string
+	// Home is the user's home, "" when there is none; State is $DSH_HOME.
+	Home, State string
+	// Protected are names of files and folders that are written only with somebody's
+	// consent, wherever in a working directory they are.
+	Protected []string
+	Rules     Pool
+	// Fold: file names that differ in case are the same.
+	Fold bool
+	// NoNetwork and Strict go into the confinement.
+	NoNetwork, Strict bool
+	// Reach says what this machine can hold of a confinement; nil holds nothing.
+	Reach func(*process.Confinement) process.Reached
+
+	disk disk
+	// found are the roots for reading and for writing, once they are known.
+	found [2][]folder
+}
+
+// findings is what was found about a call, before the ground rules decide.
+type findings struct {
+	deny, ask, allow *Rule
+	// blocked is the path that led to deny, ask, danger or doubt.
+	blocked string
+	// danger says what is protected and would be written; outside what lies beyond
+	// the working directories.
+	danger, outside string
+	// unclear says why ask and deny rules cannot be compared with the call.
+	unclear string
+	// readOnly: the call changes nothing. inside: it writes, and only what mode
+	// acceptEdits lets it. free: the call's effects are judged when they happen.
+	readOnly, inside, free bool
+	// shell: the call runs a command that a sandbox can hold. beyond says what it
+	// would write that its sandbox forbids.
+	shell  bool
+	beyond string
+	// rest says what is asked when nothing allows the call.
+	rest string
+}
+
+// Decide judges a call. arguments is a JSON object that the tool's schema accepts.
+func (j *Judge) Decide(s tool.Spec, arguments json.RawMessage) approval.Verdict {
+	var f findings
+	members := map[string]any{}
+	// A tool without a schema may get anything; what cannot be read has no subject.
+	_ = wirejson.Unmarshal(arguments, &members)
+	switch s.Subject.Kind {
+	case tool.SubjectCommand:
+		f = j.command(s, members)
+	case tool.SubjectPath, tool.SubjectPattern:
+		f = j.file(s, members)
+	default:
+		f = j.other(s, members)
+	}
+	return j.verdict(s, f)
+}
+
+// verdict applies the ground rules to what was found.
+func (j *Judge) verdict(s tool.Spec, f findings) approval.Verdict {
+	sandbox := j.Confinement()
+	v := approval.Verdict{BlockedPath: f.blocked, Confinement: sandbox, Approved: sandbox}
+	if f.shell && v.Confinement != nil {
+		v.Reached = j.reached(v.Confinement)
+	}
+	held := f.shell && v.Reached.Level == process.ReachedFull
+	free := j.Word == ModeBypass || j.Word == process.FullAccess
+	by := func(behavior, kind, reason string) approval.Verdict {
+		v.Behavior, v.ReasonType, v.Reason = behavior, kind, reason
+		switch {
+		case behavior == approval.Ask && j.Word == ModeDontAsk:
+			v.Behavior = approval.Deny
+			v.Message = "Permission denied: dontAsk mode: " + reason
+		case behavior == approval.Ask:
+			v.Message = "Permission denied: " + reason + ", and nobody can be asked here. " + j.advice(s, f)
+		}
+		return v
+	}
+	ruled := func(behavior string, r *Rule) approval.Verdict {
+		v.Rule, v.Scope = r.Text, r.Scope
+		out := by(behavior, approval.ReasonRule, fmt.Sprintf("rule %s (%s) says %s", r.Text, r.Scope, behavior))
+		if behavior == approval.Deny {
+			out.Message = fmt.Sprintf("Permission to use %s has been denied. The rule is %s (%s).", s.Name, r.Text, r.Scope)
+		}
+		return out
+	}
+	switch {
+	case f.deny != nil:
+		return ruled(approval.Deny, f.deny)
+	case f.ask != nil:
+		return ruled(approval.Ask, f.ask)
+	case f.unclear != "":
+		return by(approval.Ask, approval.ReasonOther, f.unclear)
+	case j.Word == ModePlan && !f.readOnly && !f.free:
+		v.Message = planRefusal
+		return by(approval.Deny, approval.ReasonMode, "mode plan lets nothing be written")
+	case f.danger != "" && !free:
+		return by(approval.Ask, approval.ReasonSafety, f.danger)
+	case free:
+		return by(approval.Allow, approval.ReasonMode, j.named()+" allows every call")
+	case f.beyond != "":
+		// Somebody who approves this approves what the sandbox would forbid.
+		v.Approved = nil
+		return by(approval.Ask, approval.ReasonWorkingDir, f.beyond)
+	case j.Strict && f.shell && v.Confinement != nil && !held:
+		v.Message = fmt.Sprintf("Permission denied: commands must be confined to %s and this machine cannot do it: %s. The person who runs this has to mend that, or take `strict` out of the profile.",
+			v.Confinement.Mode, v.Reached.Missing)
+		return by(approval.Deny, approval.ReasonSafety, "the confinement that is required cannot be held: "+v.Reached.Missing)
+	case f.allow != nil:
+		return ruled(approval.Allow, f.allow)
+	case f.free:
+		return by(approval.Allow, approval.ReasonOther, "what the call leads to is judged when it happens")
+	case f.readOnly && (f.outside == "" || isPreset(j.Word)):
+		return by(approval.Allow, approval.ReasonMode, "the call only reads")
+	case held:
+		return by(approval.Allow, approval.ReasonMode, fmt.Sprintf("the command is confined to %s", v.Confinement.Mode))
+	case f.inside && j.letsEdit():
+		return by(approval.Allow, approval.ReasonMode, j.named()+" allows writing in the working directories")
+	case f.outside != "":
+		return by(approval.Ask, approval.ReasonWorkingDir, f.outside)
+	case j.Word == process.WorkspaceWrite && s.Subject.Kind == "":
+		return by(approval.Allow, approval.ReasonMode, j.named()+" allows tools that the profile has chosen")
+	}
+	if f.shell && v.Confinement != nil {
+		// The machine cannot confine it, so what is approved is the command as it is.
+		v.Approved = nil
+	}
+	return by(approval.Ask, approval.ReasonOther, j.named()+" does not allow "+f.rest)
+}
+
+func (j *Judge) named() string {
+	if isPreset(j.Word) {
+		return "preset " + j.Word
+	}
+	return "mode " + j.Word
+}
+
+// advice tells a model whose call was refused what can be done.
+func (j *Judge) advice(s tool.Spec, f findings) string {
+	name := s.Subject.Rule
+	if name == "" {
+		name = s.Name
+	}
+	switch {
+	case f.ask != nil:
+		return "Go on without it, or tell the user what has to be done by hand."
+	case f.beyond != "":
+		return "Write within the working directories, or tell the user that this needs a further folder in `writable` of the profile's permissions, or another preset (DSH_PERMISSION_MODE)."
+	case f.danger != "" || f.unclear != "":
+		return "Go on without it, write it more plainly, or tell the user what has to be done by hand."
+	}
+	return fmt.Sprintf("Stay within what is allowed, or tell the user that this needs an allow rule for %s in the permissions of the profile, or another preset (DSH_PERMISSION_MODE).", name)
+}
+
+func (j *Judge) reached(c *process.Confinement) process.Reached {
+	if j.Reach == nil {
+		return process.Reached{Level: process.ReachedNone, Missing: "no row of the profile confines programs"}
+	}
+	return j.Reach(c)
+}
+
+// Confinement is how the preset confines programs; nil for not at all.
+func (j *Judge) Confinement() *process.Confinement {
+	c := &process.Confinement{Mode: j.Word, NoNetwork: j.NoNetwork, Strict: j.Strict}
+	switch j.Word {
+	case process.ReadOnly:
+	case process.WorkspaceWrite:
+		c.Write = j.writable()
+	default:
+		return nil
+	}
+	return c
+}
+
+// writable are the folders that a preset opens to programs.
+func (j *Judge) writable() []string {
+	var dirs []string
+	for _, dir := range slices.Concat([]string{j.CWD}, j.Dirs, j.Open, j.Caches) {
+		if dir = filepath.Clean(j.absolute(dir)); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+func (j *Judge) absolute(path string) string {
+	path = expandHome(path, j.Home)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(j.CWD, path)
+	}
+	return path
+}
+
+// other judges a tool that is about no file and no command.
+func (j *Judge) other(s tool.Spec, members map[string]any) findings {
+	subject, _ := members[s.Subject.Member].(string)
+	matches := func(r *Rule) bool {
+		switch {
+		case r.bare():
+			return true
+		case s.Subject.Kind == tool.SubjectURL:
+			return matchesDomain(r.content, subject) || hostOf(subject) == "" && r.Behavior != approval.Allow
+		case s.Subject.Kind == tool.SubjectText:
+			return matchesCommand(r.content, subject)
+		}
+		// What a rule says about a tool without a subject cannot be seen: it refuses
+		// every call and allows none.
+		return r.Behavior != approval.Allow
+	}
+	f := findings{readOnly: s.ReadOnly, free: familyOf(s.Subject.Rule) == familyAgent, rest: "tool " + s.Name}
+	if s.Subject.Kind == tool.SubjectURL {
+		f.outside = "the call reaches " + cmp.Or(hostOf(subject), "an address that cannot be read")
+	}
+	find := func(rules []*Rule) *Rule {
+		for _, r := range about(rules, s) {
+			if matches(r) {
+				return r
+			}
+		}
+		return nil
+	}
+	f.deny, f.ask, f.allow = find(j.Rules.Deny), find(j.Rules.Ask), find(j.Rules.Allow)
+	return f
+}
+
+// pathRules gives the rules about writing or reading a path. What may not be
+// read may not be edited either, and what may be edited may be read.
+func (j *Judge) pathRules(rules []*Rule, s tool.Spec, write bool) []*Rule {
+	var found []*Rule
+	for _, r := range rules {
+		family := familyOf(r.tool)
+		switch {
+		case r.names(s):
+		case r.tool == familyRead && write && r.Behavior == approval.Deny && !r.bare():
+		case r.tool == familyEdit && !write && r.Behavior == approval.Allow && family == familyEdit:
+		default:
+			continue
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// file judges a tool that is about one file or folder.
+func (j *Judge) file(s tool.Spec, members map[string]any) findings {
+	write := !s.ReadOnly
+	f := findings{readOnly: s.ReadOnly, rest: "tool " + s.Name + " to change files"}
+	deny, ask, allow := j.pathRules(j.Rules.Deny, s, write), j.pathRules(j.Rules.Ask, s, write), j.pathRules(j.Rules.Allow, s, write)
+	if !write && isPreset(j.Word) && len(deny)+len(ask)+len(allow) == 0 {
+		return f // a preset does not restrict reading
+	}
+	at := j.subjectPlace(s, members)
+	covers := func(r *Rule, strict bool) bool {
+		switch {
+		case r.bare():
+			return true
+		case r.path == nil || r.pathErr != nil:
+			return !strict
+		}
+		return r.path.covers(j.scene(r), at, strict)
+	}
+	for _, r := range deny {
+		if f.deny == nil && covers(r, false) {
+			f.deny = r
+		}
+	}
+	for _, r := range ask {
+		if f.ask == nil && covers(r, false) {
+			f.ask = r
+		}
+	}
+	if write {
+		f.danger = j.protected(at)
+	}
+	if !j.isInside(at, write) {
+		f.outside = fmt.Sprintf("%s is outside of the folders that %s opens", at.lexical, j.named())
+		if at.real != at.lexical {
+			f.outside = fmt.Sprintf("%s leads to %s, which is outside of the folders that %s opens", at.lexical, at.real, j.named())
+		}
+	}
+	for _, r := range allow {
+		// A rule that names no path does not open the rest of the machine.
+		if f.allow == nil && covers(r, true) && (f.outside == "" || !r.bare()) {
+			f.allow = r
+		}
+	}
+	f.inside = write && f.outside == ""
+	if f.deny != nil || f.ask != nil || f.danger != "" || f.outside != "" {
+		f.blocked = at.lexical
+	}
+	return f
+}
+
+// subjectPlace is what a call is about; the working directory when it does not
+// say.
+func (j *Judge) subjectPlace(s tool.Spec, members map[string]any) place {
+	dir := j.CWD
+	if name, _ := members[s.Subject.Dir].(string); name != "" {
+		dir = j.disk.locate(dir, name).lexical
+	}
+	path, _ := members[s.Subject.Member].(string)
+	if s.Subject.Kind == tool.SubjectPattern && strings.ContainsAny(path, `*?[{\`) {
+		path, _ = doublestar.SplitPattern(filepath.ToSlash(path))
+		path = filepath.FromSlash(path)
+	}
+	return j.disk.locate(dir, path)
+}
+
+func (j *Judge) scene(r *Rule) scene {
+	return scene{cwd: j.CWD, root: r.root, home: j.Home, fold: j.Fold, disk: &j.disk}
+}
+
+// protected says what is protected about a place that would be written, "" for
+// nothing.
+func (j *Judge) protected(at place) string {
+	if j.State != "" {
+		state, cwd := j.disk.folder(j.CWD, j.State, j.Home), j.disk.folder(j.CWD, ".", "")
+		working := state.holds(place(cwd))
+		_, lexical := below(state.lexical, at.lexical, true)
+		_, real := below(state.real, at.real, true)
+		if (lexical || real) && !working {
+			return fmt.Sprintf("%s belongs to dsh itself", at.lexical)
+		}
+	}
+	for _, path := range []string{at.lexical, at.real} {
+		rel := path
+		for _, root := range j.roots(true) {
+			for _, base := range []string{root.lexical, root.real} {
+				if r, ok := below(base, path, false); ok && len(r) < len(rel) {
+					rel = r
+				}
+			}
+		}
+		for part := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
+			for _, name := range j.Protected {
+				if strings.EqualFold(part, name) {
+					return fmt.Sprintf("%s is protected (%s)", at.lexical, name)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// roots are the folders that a call may write, or read, without a rule.
+func (j *Judge) roots(write bool) []folder {
+	kind := 0
+	if write {
+		kind = 1
+	}
+	if j.found[kind] != nil {
+		return j.found[kind]
+	}
+	dirs := slices.Concat([]string{j.CWD}, j.Dirs)
+	if isPreset(j.Word) {
+		dirs = append(dirs, j.Open...)
+	}
+	if !write {
+		dirs = append(dirs, j.Readable...)
+	}
+	folders := make([]folder, len(dirs))
+	for i, dir := range dirs {
+		folders[i] = j.disk.folder(j.CWD, dir, j.Home)
+	}
+	j.found[kind] = folders
+	return folders
+}
+
+func (j *Judge) isInside(at place, write bool) bool {
+	return anyHolds(j.roots(write), at)
+}
+
+func anyHolds(folders []folder, at place) bool {
+	return slices.ContainsFunc(folders, func(root folder) bool { return root.holds(at) })
+}
+
+// Hides gives a function that says which files a call may not read although
+// they lie below what it is about; nil when there are none.
+func (j *Judge) Hides() func(path string) bool {
+	var rules []*Rule
+	for _, r := range slices.Concat(j.Rules.Deny, j.Rules.Ask) {
+		if r.tool == familyRead && !r.bare() && r.path != nil && r.pathErr == nil {
+			rules = append(rules, r)
+		}
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	return func(path string) bool {
+		// Calls come from several goroutines, and files change meanwhile.
+		fresh := &Judge{CWD: j.CWD, Home: j.Home, Fold: j.Fold}
+		at := fresh.disk.locate(j.CWD, path)
+		return slices.ContainsFunc(rules, func(r *Rule) bool { return r.path.covers(fresh.scene(r), at, false) })
+	}
+}
+
+// matchesDomain compares the host of a URL with "domain:HOST", where HOST may
+// begin with "*." for all hosts below.
+func matchesDomain(content, url string) bool {
+	domain, ok := strings.CutPrefix(content, "domain:")
+	if !ok {
+		return false
+	}
+	host := hostOf(url)
+	domain = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(domain), "."))
+	if rest, ok := strings.CutPrefix(domain, "*."); ok {
+		return host != "" && strings.HasSuffix(host, "."+rest)
+	}
+	return host != "" && host == domain
+}

@@ -1,0 +1,130 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dsh/kernel/profile"
+	"dsh/kernel/settings"
+	"dsh/plugins/internal/settingsfile"
+	"dsh/sdkproto/wirejson"
+)
+
+// content is what one file holds. It is shared by all who ask and not changed.
+type content struct {
+	err         error
+	raw         json.RawMessage
+	permissions settings.Permissions
+	servers     map[string]settings.MCPServer
+}
+
+// fields are the members that this package reads.
+type fields struct {
+	Permissions settings.Permissions          `json:"permissions"`
+	MCPServers  map[string]settings.MCPServer `json:"mcpServers"`
+}
+
+// read reads a file that is there.
+func (s *Settings) read(p place) content {
+	d, err := settingsfile.Read(p.file)
+	if err != nil {
+		return s.bad(p.file, err)
+	}
+	var f fields
+	if err := wirejson.Unmarshal(d.JSON(), &f); err != nil {
+		return s.bad(p.file, fmt.Errorf("%s:%w", p.file, d.Locate(err)))
+	}
+	if err := s.checkKeys(p.file, d); err != nil {
+		return s.bad(p.file, err)
+	}
+	raw, err := wirejson.Compact(d.JSON())
+	if err != nil {
+		return s.bad(p.file, fmt.Errorf("%s: %w", p.file, err))
+	}
+	c := content{raw: raw, servers: f.MCPServers}
+	if !p.serversOnly {
+		c.permissions = f.Permissions
+	}
+	return c
+}
+
+func (s *Settings) bad(file string, err error) content {
+	err = fmt.Errorf("settings: %w", err)
+	s.log.Warn("a settings file cannot be used", "file", file, "error", err)
+	return content{err: err}
+}
+
+// Keys of a settings file that mean something to somebody: those of spec
+// stream-json 7.4 and what other programs that share these files keep in them.
+func knownKeys() []string {
+	return []string{
+		"$schema", "permissions", "mcpServers", "model", "effortLevel", "env", "hooks", "outputStyle", "sandbox",
+		"enabledMcpjsonServers", "disabledMcpjsonServers", "enableAllProjectMcpServers", "disableAllHooks",
+		"apiKeyHelper", "attribution", "availableModels", "cleanupPeriodDays", "companyAnnouncements", "enabledPlugins",
+		"extraKnownMarketplaces", "fileSuggestion", "forceLoginMethod", "includeCoAuthoredBy", "includeGitInstructions",
+		"language", "plansDirectory", "respectGitignore", "spinnerTipsEnabled", "statusLine", "theme", "agent",
+		"alwaysThinkingEnabled", "autoUpdatesChannel", "showTurnDuration", "skipWebFetchPreflight",
+	}
+}
+
+func ruleKeys() []string { return []string{"allow", "ask", "deny"} }
+
+func permissionKeys() []string {
+	return append(ruleKeys(), "defaultMode", "additionalDirectories", "disableBypassPermissionsMode")
+}
+
+func serverKeys() []string {
+	return []string{"type", "command", "args", "env", "url", "headers", "timeout", "disabled"}
+}
+
+// checkKeys looks for names that are mistaken for others (case B84). Unknown keys
+// stay, because other programs share these files: a name near to a known one is
+// worth a warning, and where rules would be lost it makes the file unusable.
+func (s *Settings) checkKeys(file string, d *settingsfile.Document) error {
+	at := func(path ...string) string {
+		line, col := d.AtPath(path...)
+		return fmt.Sprintf("%s:%d:%d", file, line, col)
+	}
+	warn := func(hint string, path ...string) {
+		s.log.Warn("a settings file has an unknown key", "at", at(path...), "key", path[len(path)-1], "hint", strings.TrimPrefix(hint, "; "))
+	}
+	// near gives the known key that another one is meant to be, as a hint.
+	near := func(key string, known []string) string {
+		if slices.Contains(known, key) {
+			return ""
+		}
+		return profile.DidYouMean(key, known)
+	}
+	top := []string{"permissions"}
+	for _, key := range d.Keys() {
+		switch {
+		case slices.Contains(ruleKeys(), key):
+			return fmt.Errorf("%s: %q belongs into the object \"permissions\"; without that its rules would not hold", at(key), key)
+		case slices.Contains(permissionKeys(), key):
+			warn(`it belongs into the object "permissions"`, key)
+		case near(key, top) != "":
+			return fmt.Errorf("%s: unknown key %q%s", at(key), key, near(key, top))
+		case near(key, knownKeys()) != "":
+			warn(near(key, knownKeys()), key)
+		}
+	}
+	for _, key := range d.Keys("permissions") {
+		switch {
+		case slices.Contains(permissionKeys(), key):
+		case near(key, ruleKeys()) != "":
+			return fmt.Errorf("%s: unknown key %q%s", at("permissions", key), key, near(key, ruleKeys()))
+		case near(key, permissionKeys()) != "":
+			warn(near(key, permissionKeys()), "permissions", key)
+		}
+	}
+	for _, name := range d.Keys("mcpServers") {
+		for _, key := range d.Keys("mcpServers", name) {
+			if hint := near(key, serverKeys()); hint != "" {
+				warn(hint, "mcpServers", name, key)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+// Package skills offers the model instructions for special tasks, which it reads
+// when it needs them. A skill is a folder with a file SKILL.md, whose head says
+// name and description; they lie in the data folder and in the working directory
+// of a session.
+//
+// The catalogue, names and descriptions, is a message in front of the first
+// prompt and again when it has changed (spec jsonrpc 10.7); the tool skill gives
+// the text of one. Like AGENTS.md a skill is only text for the model and widens
+// no right, so a working directory need not be trusted; but a link that leads
+// out of it is not followed.
+package skills
+
+import (
+	"go.uber.org/fx"
+
+	"dsh/kernel"
+	"dsh/kernel/agent"
+	"dsh/kernel/tool"
+)
+
+// Plugin is the row type "skills".
+var Plugin = kernel.Define("skills", "Offers the skills of the user and of a workspace to the model.", defaults,
+	func(_ kernel.Instance, c Config) fx.Option {
+		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Skills).register))
+	}, kernel.Needs[*agent.Hooks](), kernel.Needs[*tool.Registry]())
+
+// Params is what New takes from the composition.
+type Params struct {
+	fx.In
+
+	Self   kernel.Instance
+	Config Config
+	Hooks  *agent.Hooks
+	Tools  *tool.Registry
+}

@@ -1,0 +1,44 @@
+// Package subagent lets an agent delegate: its tools start child agents in this
+// process, each with a session of its own, and give back what they answer (spec
+// jsonrpc 8).
+//
+// A child is one-shot: it gets one prompt, works until it is idle, and is closed.
+// It has its parent's working directory and route, so the same cap on its output
+// (S123), and at most its parent's tools (spec jsonrpc 4.3); nobody can be asked
+// on its behalf.
+//
+// In the foreground the call waits for the child, and ends it when the call is
+// cancelled. In the background the call returns at once; the child lives as long
+// as the parent's session, whatever becomes of the turn that started it, and its
+// end is told to the parent as a message, which wakes it. A child that has started
+// children of its own in the background is done when those are.
+package subagent
+
+import (
+	"go.uber.org/fx"
+
+	"dsh/kernel"
+	"dsh/kernel/agent"
+	"dsh/kernel/tool"
+)
+
+// Plugin is the row type "subagent".
+var Plugin = kernel.Define("subagent", "Lets an agent delegate work to child agents.", defaults,
+	func(in kernel.Instance, c Config) fx.Option {
+		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Subagents).register))
+	}, kernel.Needs[*tool.Registry](), kernel.Needs[agent.Registry](), kernel.Wants[*agent.Hooks](), kernel.Wants[tool.Spiller]())
+
+// Params is what New takes from the composition.
+type Params struct {
+	fx.In
+
+	Self   kernel.Instance
+	Config Config
+	Tools  *tool.Registry
+	Agents agent.Registry
+	// Hooks tell a child what it is; nil tells it nothing.
+	Hooks *agent.Hooks `optional:"true"`
+	// Spiller keeps answers that are too long for the parent's model; nil cuts
+	// them.
+	Spiller tool.Spiller `optional:"true"`
+}

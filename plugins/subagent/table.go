@@ -1,0 +1,149 @@
+package subagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"dsh/kernel/agent"
+)
+
+// run is one child from the call that wants it until nothing of it is left.
+type run struct {
+	// id is the child's session and agent id; label says what it is to do.
+	id, label string
+	parent    agent.Agent
+	// root is the id of the session at the top of the delegation.
+	root       string
+	background bool
+	began      time.Time
+	// ctx ends when the run must end; end ends it.
+	ctx context.Context
+	end context.CancelCauseFunc
+	// stopping says that somebody has ended it.
+	stopping bool
+
+	child   agent.Agent
+	watch   *watch
+	outcome outcome // once done is closed
+	done    chan struct{}
+}
+
+// Causes of a run's end.
+var (
+	errInterrupted = errors.New("the parent has interrupted the subagent")
+	errOver        = errors.New("the run is over")
+)
+
+// String is a run for people and models.
+func (r *run) String() string {
+	state := "in the foreground"
+	if r.background {
+		state = "in the background"
+	}
+	if r.stopping {
+		state = "being stopped"
+	}
+	return fmt.Sprintf("%s (%s), %s", r.id, r.label, state)
+}
+
+// limitError says that too many children run, and which.
+type limitError struct {
+	limit   string
+	most    int
+	running []*run
+}
+
+// maxNamed bounds the runs that an error names.
+const maxNamed = 20
+
+func (e *limitError) Error() string {
+	named := make([]string, 0, maxNamed)
+	for _, r := range e.running[:min(len(e.running), maxNamed)] {
+		named = append(named, r.String())
+	}
+	if more := len(e.running) - maxNamed; more > 0 {
+		named = append(named, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d subagents are at work, and no more than %d may be at a time (limit %s); wait for one to end, or end one with interrupt_agent. At work: %s",
+		len(e.running), e.most, e.limit, strings.Join(named, "; "))
+}
+
+// admit gives a new run its place. life ends when the run must end. A place is
+// free again when leave has been called: a child that is being stopped keeps it
+// (case B90).
+func (s *Subagents) admit(life context.Context, parent agent.Agent, label string, background bool) (*run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owner.Context().Err() != nil {
+		return nil, fmt.Errorf("delegate: %w", context.Cause(s.owner.Context()))
+	}
+	r := &run{
+		id: uuid.NewString(), label: label, parent: parent, root: parent.ID(),
+		background: background, began: time.Now(), done: make(chan struct{}),
+	}
+	var siblings, family []*run
+	if i := slices.IndexFunc(s.runs, func(x *run) bool { return x.id == parent.ID() }); i >= 0 {
+		r.root = s.runs[i].root
+	}
+	for _, x := range s.runs {
+		if x.parent.ID() == parent.ID() {
+			siblings = append(siblings, x)
+		}
+		if x.root == r.root {
+			family = append(family, x)
+		}
+	}
+	if n := s.config.MaxChildren; len(siblings) >= n {
+		return nil, &limitError{"maxChildren", n, siblings}
+	}
+	if n := s.config.MaxDescendants; len(family) >= n {
+		return nil, &limitError{"maxDescendants", n, family}
+	}
+	ctx, cancel := context.WithCancelCause(life)
+	stop := context.AfterFunc(s.owner.Context(), func() { cancel(context.Cause(s.owner.Context())) })
+	r.ctx, r.end = ctx, func(cause error) { stop(); cancel(cause) }
+	s.runs = append(s.runs, r)
+	return r, nil
+}
+
+func (s *Subagents) leave(r *run) {
+	r.end(errOver)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs = slices.DeleteFunc(s.runs, func(x *run) bool { return x == r })
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// await returns when no run is left that which says yes to; waited says that
+// there were some.
+func (s *Subagents) await(ctx context.Context, which func(*run) bool) (waited bool, err error) {
+	for {
+		s.mu.Lock()
+		left, changed := slices.ContainsFunc(s.runs, which), s.changed
+		s.mu.Unlock()
+		if !left {
+			return waited, nil
+		}
+		waited = true
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return waited, context.Cause(ctx)
+		}
+	}
+}
+
+// ended returns when no child is left.
+func (s *Subagents) ended(ctx context.Context) error {
+	if _, err := s.await(ctx, func(*run) bool { return true }); err != nil {
+		return fmt.Errorf("wait for the subagents to end: %w", err)
+	}
+	return nil
+}
