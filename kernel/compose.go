@@ -57,7 +57,7 @@ type Kernel struct {
 	// claimed is what the rows of the profile claim.
 	claimed map[string]bool
 	// credentials are the variables that the profile or a plugin's defaults name.
-	credentials []string
+	credentials *CredentialEnv
 	// reloading is held by the one reload that runs.
 	reloading sync.Mutex
 
@@ -95,7 +95,7 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 	k.ready = NewReady(k.owner, k.opts.Log)
 	k.opened = k.ready.Hold("start of profile " + opts.Profile.Name)
 
-	k.credentials = credentialNames(opts.Profile.CredentialEnv, rows)
+	k.credentials = NewCredentialEnv(credentialNames(opts.Profile.CredentialEnv, rows)...)
 	modules := make([]fx.Option, 0, len(rows))
 	for _, r := range rows {
 		if r.optional {
@@ -279,45 +279,6 @@ func (k *Kernel) populate() fx.Option {
 		pointers = append(pointers, ptr.Interface())
 	}
 	return fx.Populate(pointers...)
-}
-
-// credentialNames adds to the variables that the profile spells out those that
-// a row's config names by default: the text of keys that end in Env.
-func credentialNames(spelled []string, rows []row) []string {
-	names := slices.Clone(spelled)
-	for _, r := range rows {
-		names = namedInEnv(names, reflect.ValueOf(r.config))
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func namedInEnv(names []string, v reflect.Value) []string {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			names = namedInEnv(names, v.Elem())
-		}
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			names = namedInEnv(names, v.Index(i))
-		}
-	case reflect.Map:
-		for _, key := range v.MapKeys() {
-			names = namedInEnv(names, v.MapIndex(key))
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if member := v.Field(i); member.Kind() == reflect.String && strings.HasSuffix(key, "Env") && member.String() != "" {
-				names = append(names, member.String())
-			} else if f.IsExported() {
-				names = namedInEnv(names, member)
-			}
-		}
-	}
-	return names
 }
 
 // rowError is an error about a row with its place.

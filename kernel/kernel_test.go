@@ -318,7 +318,9 @@ func TestCredentialNames(t *testing.T) {
 	}
 	var got []string
 	keyed := kernel.Define("keyed", "Has keys.", func() keys { return keys{APIKeyEnv: "DEFAULT_KEY"} },
-		func(in kernel.Instance, _ keys) fx.Option { return fx.Invoke(func() { got = in.CredentialEnv }) })
+		func(in kernel.Instance, _ keys) fx.Option {
+			return fx.Invoke(func() { got = in.CredentialEnv.Names() })
+		})
 	k, err := compose(t, `
 plugins:
   a: {use: keyed}

@@ -53,7 +53,7 @@ type Instance struct {
 	Profile string
 	// CredentialEnv names the variables that hold credentials: no child process
 	// inherits them (decision D28).
-	CredentialEnv []string
+	CredentialEnv *CredentialEnv
 
 	live *liveRow
 }

@@ -109,6 +109,8 @@ func (k *Kernel) Reload(ctx context.Context, p *profile.Profile) (changed []stri
 	}
 	next := &Next{generation: k.owner.clock.now() + 1}
 	tasks := k.ready.snapshot()
+	// Before anything of the new composition can start a program.
+	k.credentials.add(credentialNames(p.CredentialEnv, rows))
 	started, err := k.prepare(ctx, plan, next)
 	if err != nil {
 		k.ready.revert(tasks)

@@ -155,7 +155,7 @@ func (r *row) start(ctx context.Context) (*instance, error) {
 
 func (r *row) launch(ctx context.Context) (*launch, error) {
 	asked := r.in.Config.Host.Env
-	env, secrets, missing := environment(ctx, os.Environ(), r.in.Self.CredentialEnv, asked, r.in.Credentials)
+	env, secrets, missing := environment(ctx, os.Environ(), r.in.Self.CredentialEnv.Names(), asked, r.in.Credentials)
 	if len(missing) > 0 {
 		r.in.Self.Log.Warn("variables that the row grants to the plugin are not set", "names", strings.Join(missing, ", "))
 	}

@@ -92,7 +92,7 @@ func (c *call) tell(text string) {
 // connect makes a connection; ctx bounds that alone. After an error c, if it is
 // not nil, is on its way out.
 func (s *server) connect(ctx context.Context, version string) (c *conn, err error) {
-	t, err := s.resolve(s.m.self.CredentialEnv)
+	t, err := s.resolve(s.m.self.CredentialEnv.Names())
 	if err != nil {
 		return nil, &permanentError{err}
 	}

@@ -125,11 +125,11 @@ func TestResultRoom(t *testing.T) {
 	c.MaxResult = 10
 	list := `[{"name":"wide","inputSchema":{"type":"object"},"_meta":{"anthropic/maxResultSizeChars":9000000}},` + named("usual") + `]`
 	r := start(t, servers(c, map[string]Server{"s": stdio(t, "fixed:"+listFile(t, list))}), func(p *Params) { p.Spiller = nil })
-	text := strings.Repeat("a", 1000)
+	text := strings.Repeat("a", 5000)
 	if got := r.good("mcp__s__wide", map[string]string{"x": text}); !strings.Contains(got, text) {
 		t.Errorf("got %.100q", got)
 	}
-	if got := r.good("mcp__s__usual", map[string]string{"x": strings.Repeat("b", 5000)}); !strings.Contains(got, "the rest is left out") || len(got) > 3000 {
+	if got := r.good("mcp__s__usual", map[string]string{"x": strings.Repeat("b", 5000)}); !strings.Contains(got, "the rest is left out") || len(got) > 300 {
 		t.Errorf("got %.100q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dsh/kernel"
 	"dsh/kernel/approval"
 	"dsh/kernel/command"
 	contract "dsh/kernel/mcp"
@@ -72,7 +73,7 @@ func TestEnvironment(t *testing.T) {
 	s := stdio(t, "good", "Path_X=1")
 	s.EnvFrom = []string{"MCP_TEST_GRANTED"}
 	r := start(t, servers(quick(), map[string]Server{"good": s}), func(p *Params) {
-		p.Self.CredentialEnv = []string{"MCP_TEST_SECRET", "MCP_TEST_GRANTED"}
+		p.Self.CredentialEnv = kernel.NewCredentialEnv("MCP_TEST_SECRET", "MCP_TEST_GRANTED")
 	})
 	for name, want := range map[string]string{
 		"MCP_TEST_PLAIN": "plain true", "MCP_TEST_SECRET": " false", "MCP_TEST_GRANTED": "granted true",

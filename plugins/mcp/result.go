@@ -262,7 +262,7 @@ func (b *builder) done(nothing string) []sdkproto.Block {
 func (b *builder) long(whole [][]byte) string {
 	var head strings.Builder
 	for _, part := range whole {
-		if room := preview - head.Len(); room > 0 {
+		if room := min(preview, b.most) - head.Len(); room > 0 {
 			head.Write(part[:min(room, len(part))])
 		}
 	}

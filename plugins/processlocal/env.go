@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // markerVariable marks everything that comes from a program of ours, so that
@@ -38,6 +39,25 @@ var unlessSet = []string{
 // dropped would point children at the terminal or the directory of somebody
 // else.
 var dropped = []string{"GPG_TTY", "OLDPWD", "PWD"}
+
+// environment remembers what children get.
+type environment struct {
+	mu sync.Mutex
+	// credentials are the names that were left out of list.
+	credentials []string
+	list        []string
+}
+
+// get makes the list anew when there are more credentials than before, which
+// only a reload brings about.
+func (e *environment) get(credentials []string) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.list == nil || len(credentials) != len(e.credentials) {
+		e.credentials, e.list = credentials, childEnv(os.Environ(), credentials)
+	}
+	return e.list
+}
 
 // childEnv is what children get of the parent's environment: without the
 // variables that hold credentials (decision D28), with forced and unlessSet.

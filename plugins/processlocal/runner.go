@@ -35,7 +35,7 @@ type Runner struct {
 	self      kernel.Instance
 	config    Config
 	confiner  process.Confiner
-	env       []string
+	env       environment
 	marker    string
 	quiescing <-chan struct{}
 
@@ -97,7 +97,6 @@ func New(p Params) (*Runner, error) {
 		self:      p.Self,
 		config:    p.Config,
 		confiner:  p.Confiner,
-		env:       childEnv(os.Environ(), p.Self.CredentialEnv),
 		marker:    rand.Text(),
 		quiescing: p.Self.Root.Quiescing(),
 		sessions:  map[string]*owned{},
@@ -172,7 +171,7 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 	// A nil Stdin is the null device, opened for this program alone.
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
-	cmd.Env = slices.Concat(r.env, []string{"PWD=" + c.Dir}, c.Env, []string{markerVariable + "=" + markerValue(marker)})
+	cmd.Env = slices.Concat(r.env.get(r.self.CredentialEnv.Names()), []string{"PWD=" + c.Dir}, c.Env, []string{markerVariable + "=" + markerValue(marker)})
 	cmd.Stdout, cmd.Stderr = theirs, theirs
 	cmd.SysProcAttr = apart()
 	reached, err := process.Start(r.confiner, cmd, c.Confinement)
@@ -207,7 +206,7 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 // prepare does what need not be done in a harness that never starts a program.
 func (r *Runner) prepare() {
 	var err error
-	if r.guard, err = startGuard(r.marker, r.env); err != nil {
+	if r.guard, err = startGuard(r.marker, r.env.get(r.self.CredentialEnv.Names())); err != nil {
 		r.self.Log.Warn("no guard: if the harness is killed, programs of tools may be left running", "error", err)
 	}
 }

@@ -100,7 +100,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("EDITOR", "vim")
 	t.Setenv("GIT_ASKPASS", "answers-by-itself")
 	t.Setenv("OTHER", "kept")
-	r, _ := start(t, func(p *Params) { p.Self.CredentialEnv = []string{"SOME_PROVIDER_KEY"} })
+	r, _ := start(t, func(p *Params) { p.Self.CredentialEnv = kernel.NewCredentialEnv("SOME_PROVIDER_KEY") })
 	for _, tc := range []struct{ name, script, want string }{
 		{"a credential is not there", "env | grep -c secret-value", "0\n"},
 		{"nor in the parents of the shell", `tr '\0' '\n' < /proc/self/environ 2>/dev/null | grep -c secret-value`, "0\n"},

@@ -46,7 +46,7 @@ func newWorld(t testing.TB, change ...func(*Params)) *world {
 	self := kernel.Instance{
 		ID: "shell", Owner: w.owner, Root: kernel.NewRoot(w.owner), Log: slog.New(slog.DiscardHandler),
 		Ready: kernel.NewReady(w.owner, slog.New(slog.DiscardHandler)), Home: w.home,
-		CredentialEnv: []string{"TEST_PROVIDER_KEY"},
+		CredentialEnv: kernel.NewCredentialEnv("TEST_PROVIDER_KEY"),
 	}
 	var err error
 	w.runner, err = processlocal.New(processlocal.Params{Self: self, Config: *processlocal.Plugin.Defaults().(*processlocal.Config)})

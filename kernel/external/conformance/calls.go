@@ -275,7 +275,7 @@ func largeCalls(ctx context.Context, s *subject) error {
 		return err
 	}
 	err = s.tolerate(ctx, calls, fmt.Sprintf("a text of %d MiB", largeText>>20))
-	if status.Code(errors.Unwrap(err)) == codes.ResourceExhausted {
+	if status.Code(root(err)) == codes.ResourceExhausted {
 		return fmt.Errorf("%w; a plugin must take messages of 64 MiB, and send none of more than 16", err)
 	}
 	return err

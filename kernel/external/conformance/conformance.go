@@ -17,6 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"dsh/kernel/external"
 	pb "dsh/sdkproto/plugin/pb/v1"
 )
@@ -175,6 +178,7 @@ func (s *subject) perform(ctx context.Context, c check) error {
 	if err == nil && s.probe != nil {
 		err = s.alive(ctx)
 	}
+	err = s.withExit(err)
 	if err != nil && ctx.Err() != nil && !strings.Contains(err.Error(), limit.Error()) {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
@@ -184,6 +188,30 @@ func (s *subject) perform(ctx context.Context, c check) error {
 	}
 	return err
 }
+
+// withExit adds to an error how the process ended, if that is the reason.
+func (s *subject) withExit(err error) error {
+	if status.Code(root(err)) != codes.Unavailable || s.probe == nil {
+		return err
+	}
+	select {
+	case <-s.probe.Done():
+		return fmt.Errorf("%w; the plugin ended (%s)", err, s.probe.Exit())
+	case <-time.After(exitLimit):
+		return err
+	}
+}
+
+// root is what an error says at the bottom of it all.
+func root(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
+}
+
+// exitLimit is how long after its connection a process may end.
+const exitLimit = 200 * time.Millisecond
 
 // subject is the plugin under check.
 type subject struct {
@@ -244,7 +272,7 @@ func answers(ctx context.Context, p *external.Probe) error {
 	select {
 	case <-p.Done():
 		return fmt.Errorf("the plugin ended (%s)", p.Exit())
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(exitLimit):
 	}
 	return fmt.Errorf("the plugin does not say any more what it is: %w", err)
 }

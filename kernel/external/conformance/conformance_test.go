@@ -150,7 +150,11 @@ func plays() map[string]func(*plugin.Plugin) {
 				Project string `json:"project"`
 			}{})
 		},
-		"odd list": func(p *plugin.Plugin) { p.Tools = append(p.Tools, raw{parameters: `{"type":"array"}`}) },
+		"odd list": func(p *plugin.Plugin) {
+			p.Tools = append(p.Tools, raw{`{"type":"array"}`, func(json.RawMessage) (plugin.Result, error) {
+				return plugin.ErrorResult("RawError", "NEVER", "no"), nil
+			}})
+		},
 		"gullible": func(p *plugin.Plugin) {
 			p.Tools = []plugin.Tool{raw{object, func(json.RawMessage) (plugin.Result, error) { return plugin.TextResult("done"), nil }}}
 		},
@@ -177,8 +181,16 @@ func plays() map[string]func(*plugin.Plugin) {
 		},
 		"wordless": func(p *plugin.Plugin) {
 			p.Tools = []plugin.Tool{say(func(_ context.Context, p args) (plugin.Result, error) {
-				if p.Text == "hello" {
-					return plugin.Result{IsError: true}, nil
+				return plugin.Result{IsError: strings.Contains(p.Text, "\ufeff")}, nil
+			})}
+		},
+		"picky": func(p *plugin.Plugin) {
+			p.Config = plugin.Config(&struct {
+				Project string `json:"project"`
+			}{})
+			p.Tools = []plugin.Tool{say(func(_ context.Context, p args) (plugin.Result, error) {
+				if p.Text == "no" {
+					return plugin.ErrorResult("SayError", "REFUSED", "I will not say that"), nil
 				}
 				return plugin.TextResult(p.Text), nil
 			})}
@@ -212,7 +224,6 @@ func plays() map[string]func(*plugin.Plugin) {
 				os.Exit(1)
 			}
 			os.Stdin = r
-			runtime.AddCleanup(w, func(int) {}, 0)
 			go func() { time.Sleep(time.Hour); w.Close() }()
 		},
 	}
@@ -237,6 +248,7 @@ func TestRun(t *testing.T) {
 		"fragile":     {"tools: bad input", "exit status 3"},
 		"panicking":   {"tools: unicode", "panic: a NUL"},
 		"long-winded": {"tools: large texts", "and send none of more than 16"},
+		"wordless":    {"tools: unicode", "an error result does not say what was wrong"},
 		"cut off":     {"models: an answer", ""},
 		"mumbling":    {"models: an answer", `no chunks of type "mumble"`},
 		"sullen":      {"hooks", "hook tool.before: it refuses and does not say why"},
@@ -280,25 +292,18 @@ func TestRunOfNoPlugin(t *testing.T) {
 
 // TestRunWithOptions uses the config and the calls that are given.
 func TestRunWithOptions(t *testing.T) {
-	all, ok := check(t, conformance.Options{Path: named(t, "choosy"), Config: json.RawMessage(`{"project":"ABC"}`)})
-	if !ok {
-		t.Errorf("a config that fits: %+v", all)
-	}
-	good := conformance.Call{Tool: "say", Arguments: json.RawMessage(`{"text":"x","kind":"a","size":1}`)}
-	bad := conformance.Call{Tool: "say", Arguments: json.RawMessage(`{"text":"hello","kind":"a","size":1}`)}
-	var got []string
-	for _, call := range []conformance.Call{good, bad} {
-		all, _ := check(t, conformance.Options{Path: named(t, "wordless"), Calls: []conformance.Call{call}})
-		got = append(got, all["tools: good calls"].Reason)
-	}
-	// Both fail: "wordless" does not say why a call failed, and the calls that are
-	// made up have the same text.
-	for i, want := range []string{"does not say what was wrong", "does not say what was wrong"} {
-		if !strings.Contains(got[i], want) {
-			t.Errorf("call %d: %q", i, got[i])
+	o := conformance.Options{Path: named(t, "picky"), Config: json.RawMessage(`{"project":"ABC"}`)}
+	for text, want := range map[string]conformance.Outcome{
+		"yes": {Name: "tools: good calls", Status: conformance.OK},
+		"no": {
+			Name: "tools: good calls", Status: conformance.Fail,
+			Reason: `tool "say" with {"text":"no","kind":"a","size":1}: the result is an error: [{"type":"text","text":"I will not say that"}]`,
+		},
+	} {
+		o.Calls = []conformance.Call{{Tool: "say", Arguments: fmt.Appendf(nil, `{"text":%q,"kind":"a","size":1}`, text)}}
+		all, ok := check(t, o)
+		if diff := cmp.Diff(want, all["tools: good calls"]); diff != "" || ok != (text == "yes") {
+			t.Errorf("passed: %v (-want +got):\n%s", ok, diff)
 		}
-	}
-	if diff := cmp.Diff(conformance.Skip, all["models: list"].Status); diff == "" {
-		t.Error("models are offered, and skipped")
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"dsh/kernel/external"
@@ -205,9 +207,12 @@ func shutdown(ctx context.Context, s *subject) error {
 	p := s.probe
 	s.probe = nil // whatever comes of it
 	defer end(ctx, p)
-	limited, cancel := context.WithTimeoutCause(ctx, partingLimit, fmt.Errorf("no answer within %v", partingLimit))
+	limited, cancel := context.WithTimeout(ctx, partingLimit)
 	defer cancel()
 	if _, err := pb.NewPluginServiceClient(p.Conn()).Shutdown(limited, &pb.ShutdownRequest{}); err != nil {
+		if status.Code(err) == codes.DeadlineExceeded {
+			err = fmt.Errorf("no answer within %v", partingLimit)
+		}
 		return fmt.Errorf("Shutdown: %w", err)
 	}
 	if err := leftovers(limited, p); err != nil {
