@@ -73,6 +73,15 @@ type Usage struct {
 	ReasoningTokens  int64 `json:"reasoningTokens,omitzero"`
 }
 
+// Add adds the account of one more request.
+func (u *Usage) Add(one *Usage) {
+	u.InputTokens += one.InputTokens
+	u.OutputTokens += one.OutputTokens
+	u.CacheReadTokens += one.CacheReadTokens
+	u.CacheWriteTokens += one.CacheWriteTokens
+	u.ReasoningTokens += one.ReasoningTokens
+}
+
 // IsDelta reports whether the chunk is a piece of text, reasoning or arguments:
 // the kinds that come in long runs.
 func (c *Chunk) IsDelta() bool {

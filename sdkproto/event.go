@@ -73,6 +73,10 @@ func (e *Event) AppendTail(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// Replaces reports whether the event takes the place of others in the history,
+// as a tool's result does that was cut to make room: it is no new fact.
+func (e *Event) Replaces() bool { return len(e.SurfaceOp) > 0 && string(e.SurfaceOp) != SurfaceAppend }
+
 // IsSurface reports whether events of this type carry a surface operation.
 func IsSurface(eventType string) bool {
 	switch eventType {

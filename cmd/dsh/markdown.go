@@ -75,6 +75,9 @@ func (m *markdown) record(r *session.Record) error {
 		m.names[c.CallID] = c.Name
 		m.put("\n### Call of %s\n\n%s", c.Name, fenced("json", c.Arguments))
 	case sdkproto.TypeToolResult:
+		if r.Event.Replaces() {
+			return nil
+		}
 		t, err := session.Decode[sdkproto.ToolResult](r)
 		if err != nil {
 			return err

@@ -134,6 +134,9 @@ func (s *screen) event(e *sdkproto.Event) error {
 		s.names[call.CallID] = call.Name
 		s.line("\n* %s %s", call.Name, call.Arguments)
 	case sdkproto.TypeToolResult:
+		if e.Replaces() {
+			return nil
+		}
 		result, err := payload[sdkproto.ToolResult](e)
 		if err != nil {
 			return err

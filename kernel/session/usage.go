@@ -83,16 +83,7 @@ func (u *Usage) apply(r *Record, s *State) error {
 
 func (u *Usage) count(one *sdkproto.Usage) {
 	u.Requests++
-	AddUsage(&u.Totals, one)
-}
-
-// AddUsage adds the account of one request to a sum.
-func AddUsage(sum, one *sdkproto.Usage) {
-	sum.InputTokens += one.InputTokens
-	sum.OutputTokens += one.OutputTokens
-	sum.CacheReadTokens += one.CacheReadTokens
-	sum.CacheWriteTokens += one.CacheWriteTokens
-	sum.ReasoningTokens += one.ReasoningTokens
+	u.Totals.Add(one)
 }
 
 // inputSide is what a request held: the members of a usage are disjoint (spec

@@ -1,11 +1,9 @@
 package agentloop
 
 import (
-	"fmt"
 	"time"
 
 	"dsh/kernel"
-	"dsh/sdkproto/wirejson"
 )
 
 // Config is what a deployment can say about the loop (decision D18).
@@ -30,8 +28,8 @@ type Retries struct {
 	Max int `json:"max"`
 	// Delay is the wait before the first of them; it doubles up to MaxDelay. A
 	// provider that asks for more than MaxDelay is not tried again.
-	Delay    Duration `json:"delay"`
-	MaxDelay Duration `json:"maxDelay"`
+	Delay    kernel.Duration `json:"delay"`
+	MaxDelay kernel.Duration `json:"maxDelay"`
 	// Jitter is the part, 0 to 1, by which a wait may be longer or shorter.
 	Jitter float64 `json:"jitter"`
 }
@@ -40,7 +38,7 @@ type Retries struct {
 func Defaults() Config {
 	return Config{
 		MaxSteps: 500, MaxFailedCalls: 10, Pool: 10, MaxQueued: 1000,
-		Retries: Retries{Max: 5, Delay: Duration(500 * time.Millisecond), MaxDelay: Duration(10 * time.Second), Jitter: 0.1},
+		Retries: Retries{Max: 5, Delay: kernel.Duration(500 * time.Millisecond), MaxDelay: kernel.Duration(10 * time.Second), Jitter: 0.1},
 	}
 }
 
@@ -67,26 +65,4 @@ func (c *Config) Validate() error {
 		return kernel.Invalid("retries/jitter", "%v is not between 0 and 1", r.Jitter)
 	}
 	return nil
-}
-
-// Duration is a length of time, written as text: "500ms", "10s", "2m".
-type Duration time.Duration
-
-// UnmarshalJSON takes the text form.
-func (d *Duration) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := wirejson.Unmarshal(data, &text); err != nil {
-		return fmt.Errorf("%s is not a length of time; write text like \"500ms\" or \"10s\"", data)
-	}
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a length of time; write text like \"500ms\" or \"10s\"", text)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// MarshalJSON writes the text form.
-func (d Duration) MarshalJSON() ([]byte, error) {
-	return wirejson.AppendString(nil, time.Duration(d).String()), nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
@@ -23,7 +24,7 @@ import (
 func onDisk(dir string) func(*agentloop.Params) {
 	return func(p *agentloop.Params) {
 		p.Store = sessionjsonl.NewStore(filepath.Join(dir, "sessions.d"), filepath.Join(dir, "spill"), slog.New(slog.DiscardHandler))
-		p.Config.Retries.Delay, p.Config.Retries.MaxDelay = agentloop.Duration(time.Millisecond), agentloop.Duration(time.Millisecond)
+		p.Config.Retries.Delay, p.Config.Retries.MaxDelay = kernel.Duration(time.Millisecond), kernel.Duration(time.Millisecond)
 	}
 }
 

@@ -90,6 +90,9 @@ func (s *Store) admit(ctx context.Context, i int, u *attachment.Upload) (*normal
 	if actual := sniff(data); actual != "" && actual != u.MediaType {
 		return nil, refuse(i, attachment.CodeTypeMismatch, "Image upload is declared as %s and holds %s.", u.MediaType, actual)
 	}
+	if u.MediaType == typePNG {
+		data = repaired(data)
+	}
 	n, err := s.normalise(ctx, f, u.MediaType, data)
 	var refused *attachment.Error
 	if errors.As(err, &refused) {

@@ -12,7 +12,6 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/llm"
-	"dsh/kernel/session"
 	"dsh/sdkproto"
 )
 
@@ -205,7 +204,7 @@ func (w *writer) count(u *sdkproto.Usage) {
 	if w.usage == nil {
 		w.usage = &sdkproto.Usage{}
 	}
-	session.AddUsage(w.usage, u)
+	w.usage.Add(u)
 }
 
 // bytesPerToken bounds what is taken of an answer: twice what its longest length

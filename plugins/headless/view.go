@@ -95,7 +95,7 @@ func (v *view) event(r *session.Record) error {
 		return with(r, func(m sdkproto.AssistantMessage) {
 			v.outcome.Result = sdkproto.TextOf(m.Message.Content)
 			if m.Usage != nil {
-				add(&v.outcome.Usage, *m.Usage)
+				v.outcome.Usage.Add(m.Usage)
 			}
 		})
 	case sdkproto.TypeToolCall:
@@ -104,6 +104,9 @@ func (v *view) event(r *session.Record) error {
 			v.note("* %s %s", c.Name, oneLine(c.Arguments))
 		})
 	case sdkproto.TypeToolResult:
+		if r.Event.Replaces() {
+			return nil
+		}
 		return with(r, func(t sdkproto.ToolResult) {
 			for _, b := range t.Message.Content {
 				if b.IsError {
@@ -223,14 +226,6 @@ func (v *view) finish(err error, took time.Duration) int {
 		return kernel.ExitFailure
 	}
 	return kernel.ExitOK
-}
-
-func add(sum *sdkproto.Usage, u sdkproto.Usage) {
-	sum.InputTokens += u.InputTokens
-	sum.OutputTokens += u.OutputTokens
-	sum.CacheReadTokens += u.CacheReadTokens
-	sum.CacheWriteTokens += u.CacheWriteTokens
-	sum.ReasoningTokens += u.ReasoningTokens
 }
 
 // shownRunes is how much of a call or an error people are shown.

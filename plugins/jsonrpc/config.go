@@ -1,15 +1,12 @@
 package jsonrpc
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"time"
 
 	"dsh/kernel"
 	"dsh/kernel/tool"
 	"dsh/sdkproto/ndjson"
-	"dsh/sdkproto/wirejson"
 )
 
 // Config is the row's config.
@@ -29,29 +26,11 @@ type Config struct {
 	// ApprovalTimeout is how long a client that answers approval/request may take
 	// for it, as text: "5m". Behind it the call is refused; "0s" waits as long as
 	// the turn runs.
-	ApprovalTimeout Duration `json:"approvalTimeout"`
+	ApprovalTimeout kernel.Duration `json:"approvalTimeout"`
 }
 
 func defaults() Config {
-	return Config{MaxLine: ndjson.MaxLine, MaxQueued: defaultQueued, ApprovalTimeout: Duration(5 * time.Minute)}
-}
-
-// Duration is a length of time, written as text: "30s", "5m".
-type Duration time.Duration
-
-// UnmarshalJSON takes the text form.
-func (d *Duration) UnmarshalJSON(data []byte) error {
-	v, err := time.ParseDuration(string(bytes.Trim(data, `"`)))
-	if err != nil || !isString(data) {
-		return fmt.Errorf("%s is not a length of time; write text like \"30s\" or \"5m\"", data)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// MarshalJSON writes the text form.
-func (d Duration) MarshalJSON() ([]byte, error) {
-	return wirejson.AppendString(nil, time.Duration(d).String()), nil
+	return Config{MaxLine: ndjson.MaxLine, MaxQueued: defaultQueued, ApprovalTimeout: kernel.Duration(5 * time.Minute)}
 }
 
 // Validate checks the numbers.

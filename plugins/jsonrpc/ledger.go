@@ -71,8 +71,16 @@ func (l *ledger) apply(r *session.Record) ([]settled, error) {
 			if l.usage == nil {
 				l.usage = &sdkproto.Usage{}
 			}
-			add(l.usage, m.Usage)
-			add(&l.totals, m.Usage)
+			l.usage.Add(m.Usage)
+			l.totals.Add(m.Usage)
+		}
+	case sdkproto.TypeCompactionSummary:
+		s, err := session.Decode[sdkproto.CompactionSummary](r)
+		if err != nil {
+			return nil, err
+		}
+		if s.Usage != nil {
+			l.totals.Add(s.Usage)
 		}
 	case sdkproto.TypeTurnEnd:
 		t, err := session.Decode[sdkproto.TurnEnd](r)
@@ -101,12 +109,4 @@ func (l *ledger) waits(messageID string) bool {
 	return slices.ContainsFunc(l.taken, is) ||
 		slices.ContainsFunc(l.inbox.Pending(sdkproto.TargetNextTurn), is) ||
 		slices.ContainsFunc(l.inbox.Pending(sdkproto.TargetNextStep), is)
-}
-
-func add(sum, u *sdkproto.Usage) {
-	sum.InputTokens += u.InputTokens
-	sum.OutputTokens += u.OutputTokens
-	sum.CacheReadTokens += u.CacheReadTokens
-	sum.CacheWriteTokens += u.CacheWriteTokens
-	sum.ReasoningTokens += u.ReasoningTokens
 }

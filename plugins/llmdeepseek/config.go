@@ -3,6 +3,7 @@ package llmdeepseek
 import (
 	"errors"
 
+	"dsh/kernel"
 	"dsh/plugins/internal/chatwire"
 )
 
@@ -30,8 +31,8 @@ type Config struct {
 	Headers map[string]string `json:"headers"`
 	// Idle is how long the API may be silent, Connect how long a connection may
 	// take: text such as "300s".
-	Idle    chatwire.Duration `json:"idle"`
-	Connect chatwire.Duration `json:"connect"`
+	Idle    kernel.Duration `json:"idle"`
+	Connect kernel.Duration `json:"connect"`
 }
 
 // defaults are those of spec jsonrpc 10.1 and 10.2 and decision R18.

@@ -192,7 +192,7 @@ func TestConfig(t *testing.T) {
 		{"base URL", "{baseUrl: api.example.com}", "p.yaml:1: plugins.deepseek.config.baseUrl: must begin with https:// or http:// and a host"},
 		{"effort", "{effort: extreme}", `p.yaml:1: plugins.deepseek.config.effort: "extreme" is not one of low, high, max, off`},
 		{"cap", "{maxTokens: -1}", "plugins.deepseek.config.maxTokens: -1 is too small; use 0 or more"},
-		{"idle", "{idle: 5}", `"30s"`},
+		{"idle", "{idle: 5}", `"500ms"`},
 		{"too short", "{idle: 5ms}", `plugins.deepseek.config.idle: 5ms is too short; use "1s" or more`},
 		{"header", "{headers: {host: x}}", "plugins.deepseek.config.headers: header host belongs to the protocol; remove it"},
 		{"unknown key", "{apiKey: sk-1}", "apiKey"},

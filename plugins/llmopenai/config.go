@@ -45,8 +45,8 @@ type Config struct {
 	Headers map[string]string `json:"headers"`
 	// Idle is how long the endpoint may be silent, Connect how long a connection
 	// may take: text such as "300s".
-	Idle    chatwire.Duration `json:"idle"`
-	Connect chatwire.Duration `json:"connect"`
+	Idle    kernel.Duration `json:"idle"`
+	Connect kernel.Duration `json:"connect"`
 	// Quirks go over the preset's.
 	Quirks Quirks `json:"quirks"`
 }

@@ -266,11 +266,11 @@ func (r *Run) fold(e *sdkproto.Event, own bool) {
 	switch e.Type {
 	case sdkproto.TypeAssistantMessage:
 		text, usage, err := readAnswer(e.Data)
-		add(&r.result.TreeUsage, usage)
+		r.result.TreeUsage.Add(&usage)
 		if !own {
 			return
 		}
-		add(&r.result.Usage, usage)
+		r.result.Usage.Add(&usage)
 		if err != nil {
 			r.misread(e, err)
 			return
@@ -357,12 +357,4 @@ func readEnd(data json.RawMessage) (kind string, failure *sdkproto.Failure, err 
 		}
 	}
 	return p.Reason.Kind, failure, nil
-}
-
-func add(sum *sdkproto.Usage, u sdkproto.Usage) {
-	sum.InputTokens += u.InputTokens
-	sum.OutputTokens += u.OutputTokens
-	sum.CacheReadTokens += u.CacheReadTokens
-	sum.CacheWriteTokens += u.CacheWriteTokens
-	sum.ReasoningTokens += u.ReasoningTokens
 }
