@@ -252,18 +252,26 @@ func (p *program) addServer(ctx context.Context, scope, name string, server user
 		}
 		for _, l := range layers {
 			if l.Scope != scope && hasServer(l, name) {
-				fmt.Fprintf(p.stderr, "dsh: the %s scope has a server of this name, too; that of the %s scope counts\n", l.Scope, higher(scope, l.Scope))
+				fmt.Fprintf(p.stderr, "dsh: the %s scope has a server of this name, too; that of the %s scope counts\n", l.Scope, counts(layer, l))
 			}
 		}
 		return nil
 	})
 }
 
-func higher(a, b string) string {
-	if slices.Index(scopes(), a) > slices.Index(scopes(), b) {
-		return a
+// counts gives the scope of the layer whose server counts: the higher one of
+// those that are trusted alike.
+func counts(a, b usersettings.Layer) string {
+	if a.Trusted != b.Trusted {
+		if a.Trusted {
+			return a.Scope
+		}
+		return b.Scope
 	}
-	return b
+	if slices.Index(scopes(), a.Scope) > slices.Index(scopes(), b.Scope) {
+		return a.Scope
+	}
+	return b.Scope
 }
 
 func hasServer(l usersettings.Layer, name string) bool {
@@ -354,7 +362,10 @@ func configuredServers(layers []usersettings.Layer) []configured {
 	top := map[string]int{} // the layer that counts, by name
 	for i, l := range layers {
 		for name := range l.MCPServers {
-			top[name] = i
+			// A layer that is not trusted takes the place of none that is.
+			if at, taken := top[name]; !taken || l.Trusted || !layers[at].Trusted {
+				top[name] = i
+			}
 		}
 	}
 	for i, l := range layers {
@@ -364,12 +375,12 @@ func configuredServers(layers []usersettings.Layer) []configured {
 				Env: masked(s.Env), URL: maskedURL(s.URL), Headers: masked(s.Headers), TimeoutMs: s.TimeoutMs,
 			}
 			switch {
-			case top[name] > i:
+			case !l.Trusted:
+				c.State = stateDistrust
+			case top[name] != i:
 				c.State = "replaced by " + layers[top[name]].Scope
 			case s.Disabled:
 				c.State = stateDisabled
-			case !l.Trusted:
-				c.State = stateDistrust
 			}
 			list = append(list, c)
 		}

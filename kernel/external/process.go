@@ -124,11 +124,8 @@ func (p *program) Start(context.Context) error {
 }
 
 func (p *program) launch(cmd *exec.Cmd) error {
-	if p.confinement == nil {
-		return cmd.Start()
-	}
 	var err error
-	p.reached, err = p.confiner.Start(cmd, p.confinement)
+	p.reached, err = process.Start(p.confiner, cmd, p.confinement)
 	return err
 }
 

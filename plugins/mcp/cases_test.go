@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
+	"dsh/kernel"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/process/processtest"
 	"dsh/kernel/tool"
@@ -46,9 +47,9 @@ func TestB32BadServersDoNotBlockTheStart(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	defer plain.Close()
 	c := quick()
-	c.ConnectTimeout = Duration(1500 * time.Millisecond)
+	c.ConnectTimeout = kernel.Duration(1500 * time.Millisecond)
 	c.Reconnect.Attempts = 0
-	marker := fmt.Sprintf("B32_MARK=%d", os.Getpid())
+	marker := fmt.Sprintf("B32_MARK=%d_", os.Getpid())
 	r := compose(t, servers(c, map[string]Server{
 		"good": stdio(t, "good"), "mute": stdio(t, "mute", marker), "exit": stdio(t, "exit", marker), "plain": {URL: plain.URL},
 	}))
@@ -203,7 +204,7 @@ func TestB35Schemas(t *testing.T) {
 func TestB37DeathInACall(t *testing.T) {
 	s := stdio(t, "good")
 	c := quick()
-	c.Reconnect = Reconnect{Attempts: 3, First: Duration(10 * time.Millisecond), Most: Duration(time.Minute)}
+	c.Reconnect = Reconnect{Attempts: 3, First: kernel.Duration(10 * time.Millisecond), Most: kernel.Duration(time.Minute)}
 	r := start(t, servers(c, map[string]Server{"good": s}))
 	names := r.names()
 	for i := range 3 {
@@ -295,9 +296,9 @@ func TestB76NoChildIsLeft(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			c := quick()
-			c.ConnectTimeout = Duration(2 * time.Second)
+			c.ConnectTimeout = kernel.Duration(2 * time.Second)
 			c.Servers = map[string]Server{}
-			marker := func(mode string) string { return "B76_MARK=" + end + "_" + mode + "_" }
+			marker := func(mode string) string { return fmt.Sprintf("B76_MARK=%d_%s_%s_", os.Getpid(), end, mode) }
 			for _, mode := range modes {
 				c.Servers[mode] = stdio(t, mode, marker(mode))
 			}
@@ -322,7 +323,7 @@ func TestB76NoChildIsLeft(t *testing.T) {
 // B76: nor does anything when the harness is killed.
 func TestB76HarnessIsKilled(t *testing.T) {
 	t.Parallel()
-	marker := "B76_KILL=" + t.Name()
+	marker := fmt.Sprintf("B76_KILL=%d_", os.Getpid())
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -445,7 +446,7 @@ func TestB37OverHTTP(t *testing.T) {
 	}))
 	defer front.Close()
 	defer close(hang)
-	r := start(t, servers(quick(), map[string]Server{"s": {URL: front.URL, Timeout: Duration(500 * time.Millisecond)}}))
+	r := start(t, servers(quick(), map[string]Server{"s": {URL: front.URL, Timeout: kernel.Duration(500 * time.Millisecond)}}))
 	for i, tc := range []struct{ how, code string }{{"500", codeLost}, {"hang", codeTimeout}, {"404", codeLost}} {
 		mu.Lock()
 		broken = tc.how

@@ -123,10 +123,7 @@ func (s *server) launch(cmd *exec.Cmd, dir string) error {
 	if err != nil {
 		return err
 	}
-	if s.m.confiner == nil {
-		return cmd.Start()
-	}
-	reached, err := s.m.confiner.Start(cmd, confinement)
+	reached, err := process.Start(s.m.confiner, cmd, confinement)
 	if err == nil && confinement != nil && reached.Missing != "" {
 		s.log.Warn("the program of an mcp server is less confined than asked", "mode", confinement.Mode, "missing", reached.Missing)
 	}

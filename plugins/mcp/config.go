@@ -1,12 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,10 +25,10 @@ type Config struct {
 	Settings bool `json:"settings"`
 	// ConnectTimeout bounds how long a server may take from its start until its
 	// tools are known; the start of a session waits no longer for it.
-	ConnectTimeout Duration `json:"connectTimeout"`
+	ConnectTimeout kernel.Duration `json:"connectTimeout"`
 	// Timeout ends a call that long after the last sign of life: its start, a
 	// notice of progress, or an answer of the user that the server asked for.
-	Timeout Duration `json:"timeout"`
+	Timeout kernel.Duration `json:"timeout"`
 	// Reconnect is what happens after a failed connection or a lost one.
 	Reconnect Reconnect `json:"reconnect"`
 	// MaxResult bounds the text of a result that the model gets, in characters; a
@@ -48,9 +48,9 @@ type Config struct {
 // First to Most. A connection that held longer than Most counts as a success
 // and starts the count anew.
 type Reconnect struct {
-	Attempts int      `json:"attempts"`
-	First    Duration `json:"first"`
-	Most     Duration `json:"most"`
+	Attempts int             `json:"attempts"`
+	First    kernel.Duration `json:"first"`
+	Most     kernel.Duration `json:"most"`
 }
 
 // Server is one server of a profile.
@@ -78,8 +78,8 @@ type Server struct {
 	// OAuth is for an http server that asks for it and has no Authorization header.
 	OAuth OAuth `json:"oauth,omitzero"`
 	// Timeout and ConnectTimeout, when not 0, take the place of the row's.
-	Timeout        Duration `json:"timeout,omitzero"`
-	ConnectTimeout Duration `json:"connectTimeout,omitzero"`
+	Timeout        kernel.Duration `json:"timeout,omitzero"`
+	ConnectTimeout kernel.Duration `json:"connectTimeout,omitzero"`
 	// Required makes initialize fail when the server cannot be reached at start.
 	Required bool `json:"required,omitzero"`
 	// Disabled keeps the server in the list without starting it.
@@ -109,34 +109,8 @@ type OAuth struct {
 	CallbackPort int `json:"callbackPort,omitzero"`
 }
 
-// Duration is written as text such as "30s" or "5m"; a bare number means
-// milliseconds.
-type Duration time.Duration
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(text []byte) error {
-	if ms, err := strconv.ParseInt(string(text), 10, 64); err == nil && ms < int64(1<<63-1)/int64(time.Millisecond) {
-		*d = Duration(time.Duration(ms) * time.Millisecond)
-		return nil
-	}
-	v, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf(`%q is no duration; write one like "30s" or "5m"`, text)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
 // or gives d, or other when d is not set.
-func (d Duration) or(other Duration) time.Duration {
-	if d != 0 {
-		return time.Duration(d)
-	}
-	return time.Duration(other)
-}
+func or(d, other kernel.Duration) time.Duration { return time.Duration(cmp.Or(d, other)) }
 
 // Transports of a server.
 const (
@@ -158,9 +132,9 @@ func (s *Server) transport() string {
 func defaults() Config {
 	return Config{
 		Settings:       true,
-		ConnectTimeout: Duration(30 * time.Second),
-		Timeout:        Duration(10 * time.Minute),
-		Reconnect:      Reconnect{Attempts: 10, First: Duration(500 * time.Millisecond), Most: Duration(30 * time.Second)},
+		ConnectTimeout: kernel.Duration(30 * time.Second),
+		Timeout:        kernel.Duration(10 * time.Minute),
+		Reconnect:      Reconnect{Attempts: 10, First: kernel.Duration(500 * time.Millisecond), Most: kernel.Duration(30 * time.Second)},
 		MaxResult:      100_000,
 		MaxBlocks:      100,
 		MaxSchema:      64 << 10,
@@ -170,7 +144,7 @@ func defaults() Config {
 
 // Validate reports everything that is wrong at once.
 func (c *Config) Validate() error {
-	positive := func(key string, d Duration) error {
+	positive := func(key string, d kernel.Duration) error {
 		if d > 0 {
 			return nil
 		}
@@ -235,7 +209,7 @@ func (s *Server) check(name string) (found []finding) {
 	default:
 		add("confine", "%q is no mode; use %s, %s or %s", s.Confine, process.ReadOnly, process.WorkspaceWrite, process.FullAccess)
 	}
-	for key, d := range map[string]Duration{"timeout": s.Timeout, "connectTimeout": s.ConnectTimeout} {
+	for key, d := range map[string]kernel.Duration{"timeout": s.Timeout, "connectTimeout": s.ConnectTimeout} {
 		if d < 0 {
 			add(key, "%v is too short; use a duration such as \"30s\"", time.Duration(d))
 		}

@@ -152,6 +152,15 @@ func (s *server) connect(ctx context.Context, version string) (c *conn, err erro
 		c.why = c.explain(err)
 		close(c.lost)
 	})
+	if c.has(hasLogging) {
+		c.background.Go(func() {
+			// Some servers say nothing until they are told what is worth saying. Nobody
+			// waits for it, and one that does not take it says what it likes.
+			ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
+			defer cancel()
+			_, _ = c.request(ctx, methodSetLevel, &request{Level: "info"})
+		})
+	}
 	return c, nil
 }
 
@@ -202,6 +211,7 @@ func (c *conn) client() *sdk.Client {
 		MultiRoundTrip:           &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:   func(context.Context, *sdk.ToolListChangedRequest) { signal() },
 		PromptListChangedHandler: func(context.Context, *sdk.PromptListChangedRequest) { signal() },
+		//lint:ignore SA1019 servers of older protocols, which are most, log like this
 		LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) {
 			defer c.contain("log message")
 			text, ok := r.Params.Data.(string)
@@ -212,7 +222,7 @@ func (c *conn) client() *sdk.Client {
 				}
 				text = string(data)
 			}
-			c.said.say(logLevel(r.Params.Level), "mcp server logs", text)
+			c.said.say(logLevel(string(r.Params.Level)), "mcp server logs", text)
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 			defer c.contain("progress")
@@ -233,7 +243,7 @@ func (c *conn) contain(what string) {
 	}
 }
 
-func logLevel(l sdk.LoggingLevel) slog.Level {
+func logLevel(l string) slog.Level {
 	switch l {
 	case "debug":
 		return slog.LevelDebug
@@ -270,6 +280,9 @@ func (c *conn) has(what func(*sdk.ServerCapabilities) bool) bool {
 func hasTools(s *sdk.ServerCapabilities) bool     { return s.Tools != nil }
 func hasResources(s *sdk.ServerCapabilities) bool { return s.Resources != nil }
 func hasPrompts(s *sdk.ServerCapabilities) bool   { return s.Prompts != nil }
+
+//lint:ignore SA1019 servers of older protocols, which are most, log like this
+func hasLogging(s *sdk.ServerCapabilities) bool { return s.Logging != nil }
 
 // all collects the pages of a list. Servers that give the same cursor for ever
 // are stopped.

@@ -279,19 +279,6 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestDuration(t *testing.T) {
-	for text, want := range map[string]time.Duration{"30s": 30 * time.Second, "1500": 1500 * time.Millisecond, "2m": 2 * time.Minute} {
-		var d Duration
-		if err := d.UnmarshalText([]byte(text)); err != nil || time.Duration(d) != want {
-			t.Errorf("%s: got %v, %v", text, time.Duration(d), err)
-		}
-	}
-	var d Duration
-	if err := d.UnmarshalText([]byte("soon")); err == nil || !strings.Contains(err.Error(), `"soon"`) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestExpand(t *testing.T) {
 	t.Setenv("MCP_TEST_A", "aa")
 	for _, tc := range []struct{ text, want, problem string }{
@@ -332,7 +319,8 @@ func (f *files) For(string) []settings.Layer { return f.layers }
 func (f *files) Watch(_ *kernel.Owner, fn func()) error { f.fn = fn; return nil }
 
 // Servers of the settings: the user's always, a workspace's when it is trusted;
-// a higher layer hides a lower one, and the profile hides all.
+// a higher layer hides a lower one, unless it is not trusted, and the profile
+// hides all.
 func TestSettings(t *testing.T) {
 	t.Setenv("MCP_TEST_VALUE", "from the environment")
 	entry := func(s Server) settings.MCPServer {
@@ -341,7 +329,7 @@ func TestSettings(t *testing.T) {
 	good := entry(stdio(t, "good", "MCP_X=${MCP_TEST_VALUE}"))
 	f := &files{layers: []settings.Layer{
 		{Scope: settings.ScopeUser, MCPServers: map[string]settings.MCPServer{"user": good, "shared": {Command: "/no/such"}, "profile": {Command: "/no/such"}, "broken": {Type: "pigeon"}, "unset": {URL: "http://x/${MCP_TEST_NONE}"}}},
-		{Scope: settings.ScopeProject, MCPServers: map[string]settings.MCPServer{"project": good}},
+		{Scope: settings.ScopeProject, MCPServers: map[string]settings.MCPServer{"project": good, "user": {Command: "/no/such"}}},
 		{Scope: settings.ScopeLocal, Trusted: true, MCPServers: map[string]settings.MCPServer{"shared": good}},
 	}}
 	r := start(t, servers(quick(), map[string]Server{"profile": stdio(t, "good")}), func(p *Params) { p.Settings = f })
@@ -368,6 +356,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	f.layers[1].Trusted = true
+	delete(f.layers[1].MCPServers, "user")
 	f.layers[0].MCPServers = nil
 	f.fn()
 	until(t, "the change is taken up", func() bool {

@@ -109,7 +109,7 @@ func (m *Manager) register() error {
 	for _, sp := range specs {
 		s := m.newServer(sp, owner.ChildAt("server "+sp.name, sp.place))
 		m.servers = append(m.servers, s)
-		limit := sp.ConnectTimeout.or(m.config.Load().ConnectTimeout) + afterLimit
+		limit := or(sp.ConnectTimeout, m.config.Load().ConnectTimeout) + afterLimit
 		m.self.Ready.GoWithin("mcp server "+sp.name, sp.Required, limit, s.started)
 	}
 	if m.settings == nil || !m.config.Load().Settings {
@@ -119,7 +119,7 @@ func (m *Manager) register() error {
 		// The servers' own tasks begin before this one ends, so that the barrier
 		// stays shut for them.
 		if err := m.follow(func(sp *spec, s *server) {
-			limit := sp.ConnectTimeout.or(m.config.Load().ConnectTimeout) + afterLimit
+			limit := or(sp.ConnectTimeout, m.config.Load().ConnectTimeout) + afterLimit
 			m.self.Ready.GoWithin("mcp server "+sp.name, false, limit, s.started)
 		}); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (m *Manager) reload(ctx context.Context, c Config, next *kernel.Next) error
 	}
 	var errs []error
 	for _, s := range started {
-		limited, cancel := context.WithTimeout(ctx, s.ConnectTimeout.or(c.ConnectTimeout)+afterLimit)
+		limited, cancel := context.WithTimeout(ctx, or(s.ConnectTimeout, c.ConnectTimeout)+afterLimit)
 		err := s.started(limited)
 		cancel()
 		switch {

@@ -134,9 +134,9 @@ func TestProgressAndCancellation(t *testing.T) {
 // A call without any sign of life ends; progress is a sign of life.
 func TestCallLimit(t *testing.T) {
 	s := stdio(t, "good")
-	s.Timeout = Duration(600 * time.Millisecond)
+	s.Timeout = kernel.Duration(600 * time.Millisecond)
 	deaf := stdio(t, "deaf")
-	deaf.Timeout = Duration(200 * time.Millisecond)
+	deaf.Timeout = kernel.Duration(200 * time.Millisecond)
 	r := start(t, servers(quick(), map[string]Server{"good": s, "deaf": deaf}))
 	if got := r.good("mcp__good__slow", map[string]string{"text": "8"}); got != "slept" {
 		t.Errorf("got %q", got)
@@ -187,7 +187,7 @@ func TestElicitation(t *testing.T) {
 // out of time.
 func TestThinkingIsNotSilence(t *testing.T) {
 	s := stdio(t, "good")
-	s.Timeout = Duration(300 * time.Millisecond)
+	s.Timeout = kernel.Duration(300 * time.Millisecond)
 	r := start(t, servers(quick(), map[string]Server{"good": s}))
 	a := &approver{takes: 700 * time.Millisecond, answer: approval.ElicitationAnswer{Action: "decline"}}
 	if err := r.desk.Register(r.owner, "test", a); err != nil {
@@ -246,10 +246,11 @@ func TestInstructions(t *testing.T) {
 
 func TestServersLogAndStderr(t *testing.T) {
 	r := start(t, servers(quick(), map[string]Server{"good": stdio(t, "good")}))
-	r.good("mcp__good__log", map[string]string{"text": "hear me"})
 	until(t, "both lines are logged", func() bool {
+		r.good("mcp__good__log", map[string]string{"text": "hear me"})
 		log := r.log.String()
-		return strings.Contains(log, `stderr hear me`) && strings.Contains(log, `server=good`)
+		return strings.Contains(log, `level=INFO msg="mcp server says" server=good text="stderr hear me"`) &&
+			strings.Contains(log, `level=WARN msg="mcp server logs" server=good text="hear me"`)
 	})
 }
 

@@ -101,7 +101,7 @@ func (p *remotePrompt) expand(ctx context.Context, in command.Invocation) ([]sdk
 	if err != nil {
 		return nil, fmt.Errorf("/%s: the mcp server %q: %w", p.name, p.s.name, err)
 	}
-	ctx, _, end := c.begin(ctx, in.SessionID, p.s.Timeout.or(p.s.m.config.Load().Timeout), nil)
+	ctx, _, end := c.begin(ctx, in.SessionID, or(p.s.Timeout, p.s.m.config.Load().Timeout), nil)
 	defer end()
 	r := &request{Name: p.raw}
 	if len(arguments) > 0 {

@@ -25,6 +25,7 @@ const (
 	methodReadResource  = "resources/read"
 	methodListPrompts   = "prompts/list"
 	methodGetPrompt     = "prompts/get"
+	methodSetLevel      = "logging/setLevel"
 )
 
 // request holds the parameters of every method that is sent raw.
@@ -34,6 +35,7 @@ type request struct {
 	Cursor    string          `json:"cursor,omitzero"`
 	Name      string          `json:"name,omitzero"`
 	URI       string          `json:"uri,omitzero"`
+	Level     string          `json:"level,omitzero"`
 	Arguments json.RawMessage `json:"arguments,omitzero"`
 }
 
@@ -53,7 +55,7 @@ func (a *answer) UnmarshalJSON(data []byte) error {
 // allowRaw teaches a client the methods.
 func allowRaw(c *sdk.Client) error {
 	for _, method := range []string{methodListTools, methodCallTool, methodListResources, methodListTemplates,
-		methodReadResource, methodListPrompts, methodGetPrompt} {
+		methodReadResource, methodListPrompts, methodGetPrompt, methodSetLevel} {
 		if err := sdk.AddSendingCustomMethod[*request, *answer](c, rawPrefix+method); err != nil {
 			return err
 		}

@@ -131,7 +131,7 @@ func (s *server) resources(ctx context.Context) (list []entry, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, _, end := c.begin(ctx, "", s.ConnectTimeout.or(s.m.config.Load().ConnectTimeout), nil)
+	ctx, _, end := c.begin(ctx, "", or(s.ConnectTimeout, s.m.config.Load().ConnectTimeout), nil)
 	defer end()
 	for _, kind := range []struct{ method, member, uri string }{
 		{methodListResources, "resources", "uri"},
@@ -171,7 +171,7 @@ func (m *Manager) readResource(ctx context.Context, in tool.Invocation, a readAr
 		}
 		return tool.ErrorResult(errorName, codeNotConnected, fmt.Sprintf("Error: the MCP server %q cannot be asked: %v", s.name, err)), nil
 	}
-	timed, token, end := c.begin(ctx, in.SessionID, s.Timeout.or(m.config.Load().Timeout), in.Progress)
+	timed, token, end := c.begin(ctx, in.SessionID, or(s.Timeout, m.config.Load().Timeout), in.Progress)
 	defer end()
 	r := &request{URI: a.URI}
 	r.Meta = map[string]any{"progressToken": token}

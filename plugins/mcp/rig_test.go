@@ -78,8 +78,8 @@ func (l *logs) String() string {
 
 func quick() Config {
 	c := defaults()
-	c.ConnectTimeout = Duration(limit)
-	c.Reconnect = Reconnect{Attempts: 3, First: Duration(10 * time.Millisecond), Most: Duration(40 * time.Millisecond)}
+	c.ConnectTimeout = kernel.Duration(limit)
+	c.Reconnect = Reconnect{Attempts: 3, First: kernel.Duration(10 * time.Millisecond), Most: kernel.Duration(40 * time.Millisecond)}
 	return c
 }
 

@@ -70,6 +70,9 @@ func serveMode(mode string) {
 }
 
 func count(name string) {
+	if os.Getenv(dirVariable) == "" {
+		return
+	}
 	f, err := os.OpenFile(filepath.Join(os.Getenv(dirVariable), name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
@@ -84,7 +87,6 @@ type echoIn struct {
 
 // goodServer is a server by the book, on the SDK's own server side.
 func goodServer() *sdk.Server {
-	dir := os.Getenv(dirVariable)
 	s := sdk.NewServer(&sdk.Implementation{Name: "good", Version: "1.2"}, &sdk.ServerOptions{Instructions: "Echo before you leap.", Logger: slog.New(slog.DiscardHandler)})
 	text := func(t string) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: t}}}, nil, nil
@@ -107,9 +109,7 @@ func goodServer() *sdk.Server {
 			}
 			select {
 			case <-ctx.Done():
-				if dir != "" {
-					count("cancelled")
-				}
+				count("cancelled")
 				return nil, nil, ctx.Err()
 			case <-time.After(150 * time.Millisecond):
 			}
@@ -139,6 +139,7 @@ func goodServer() *sdk.Server {
 		return text(fmt.Sprintf("%s %v", res.Action, res.Content["pick"]))
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "log"}, func(ctx context.Context, r *sdk.CallToolRequest, in echoIn) (*sdk.CallToolResult, any, error) {
+		//lint:ignore SA1019 it is what servers of older protocols do
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Data: in.Text})
 		fmt.Fprintln(os.Stderr, "stderr "+in.Text)
 		return text("logged")

@@ -219,7 +219,7 @@ func (s *server) attempt(ctx context.Context) (c *conn, a *ask, err error) {
 	if !again {
 		s.set(contract.Pending, "", nil, true)
 	}
-	limit := s.ConnectTimeout.or(s.m.config.Load().ConnectTimeout)
+	limit := or(s.ConnectTimeout, s.m.config.Load().ConnectTimeout)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	timer := time.AfterFunc(limit, func() { stop(fmt.Errorf("no answer within %v", limit)) })
@@ -341,7 +341,7 @@ func (s *server) serve(ctx context.Context, c *conn, tries int) (int, *ask, erro
 // relearn looks at lists that have changed. What cannot be learned leaves what
 // is known.
 func (s *server) relearn(ctx context.Context, c *conn) {
-	ctx, cancel := context.WithTimeout(ctx, s.ConnectTimeout.or(s.m.config.Load().ConnectTimeout))
+	ctx, cancel := context.WithTimeout(ctx, or(s.ConnectTimeout, s.m.config.Load().ConnectTimeout))
 	defer cancel()
 	if err := s.offered.learn(ctx, c); err != nil {
 		s.log.Warn("the changed lists of an mcp server cannot be read", "error", c.explain(err))

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"dsh/kernel"
 	"dsh/kernel/settings"
 	"dsh/sdkproto/wirejson"
 )
@@ -55,16 +56,20 @@ func ofSettings(layers []settings.Layer, profile map[string]Server) map[string]*
 			if _, hidden := profile[name]; hidden {
 				continue
 			}
+			untrusted := !l.Trusted && (l.Scope == settings.ScopeProject || l.Scope == settings.ScopeLocal)
+			if known := found[name]; untrusted && known != nil && known.barred == "" {
+				continue // a checkout cannot switch off what its user has
+			}
 			s := &spec{name: name, scope: l.Scope, expand: true}
 			s.Server = Server{
 				Type: entry.Type, Command: entry.Command, Args: entry.Args, Env: entry.Env,
 				URL: entry.URL, Headers: entry.Headers, Disabled: entry.Disabled,
-				Timeout: Duration(time.Duration(entry.TimeoutMs) * time.Millisecond),
+				Timeout: kernel.Duration(time.Duration(entry.TimeoutMs) * time.Millisecond),
 			}
 			if s.Type == "streamable-http" {
 				s.Type = transportHTTP
 			}
-			if !l.Trusted && (l.Scope == settings.ScopeProject || l.Scope == settings.ScopeLocal) {
+			if untrusted {
 				s.barred = fmt.Sprintf("the %s settings of this workspace are not trusted", l.Scope)
 			}
 			if bad := s.check(name); len(bad) > 0 {

@@ -271,7 +271,7 @@ func (t *remoteTool) Call(ctx context.Context, in tool.Invocation) (tool.Result,
 		}
 		return tool.ErrorResult(errorName, codeNotConnected, fmt.Sprintf("Error: the MCP server %q did not get this call: %v", t.s.name, err)), nil
 	}
-	limit := t.s.Timeout.or(t.s.m.config.Load().Timeout)
+	limit := or(t.s.Timeout, t.s.m.config.Load().Timeout)
 	timed, token, end := c.begin(ctx, in.SessionID, limit, in.Progress)
 	defer end()
 	r := &request{Name: t.raw, Arguments: arguments}

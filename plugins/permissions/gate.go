@@ -84,8 +84,34 @@ func (g *Gate) edition(c Config) (*edition, error) {
 
 func (g *Gate) register() error {
 	kernel.OnReload(g.params.Self, g.reload)
+	if ready := g.params.Self.Ready; ready != nil {
+		ready.Go("look whether programs can be confined", false, func(context.Context) error { return g.probe() })
+	}
 	g.stages = g.params.Self.Owner.Child("rules")
 	return g.use(g.stages, g.now.Load())
+}
+
+// probe tells at the start that the machine cannot hold what the preset wants,
+// rather than with the first command (case B102).
+func (g *Gate) probe() error {
+	e := g.now.Load()
+	j := &Judge{Word: e.word(), CWD: g.params.Self.Home, NoNetwork: !e.Network, Strict: e.Strict}
+	if g.params.Confiner != nil {
+		j.Reach = g.params.Confiner.Probe
+	}
+	c := j.Confinement()
+	if c == nil {
+		return nil
+	}
+	switch r := j.reached(c); {
+	case r.Level == process.ReachedFull:
+	case e.Strict:
+		return fmt.Errorf("programs have to be confined to %s and this machine cannot do it: %s; commands will be refused", c.Mode, r.Missing)
+	default:
+		g.params.Self.Log.Warn("programs cannot be confined as the preset wants; commands that are not known to be harmless are asked about",
+			"preset", c.Mode, "reached", r.Level, "missing", r.Missing)
+	}
+	return nil
 }
 
 // use puts an edition in front of the tools.
@@ -155,7 +181,8 @@ func (g *Gate) judge(e *edition, s sessionState, cwd string) *Judge {
 		CWD:  cwd, Dirs: slices.Concat(e.AdditionalDirectories, l.dirs, s.dirs),
 		Open: open, Caches: caches,
 		Home: g.home(), State: g.params.Self.Home, Protected: e.Protected,
-		Fold: foldsCase(), NoNetwork: !e.Network, Strict: e.Strict,
+		Unknown: l.unknown,
+		Fold:    foldsCase(), NoNetwork: !e.Network, Strict: e.Strict,
 	}
 	if j.State != "" {
 		j.Readable = []string{filepath.Join(j.State, "spill")}

@@ -60,6 +60,9 @@ type Judge struct {
 	// consent, wherever in a working directory they are.
 	Protected []string
 	Rules     Pool
+	// Unknown says which rules there are that cannot be read; "" for none. Nothing
+	// runs unasked then, because one of them may forbid it (case B82).
+	Unknown string
 	// Fold: file names that differ in case are the same.
 	Fold bool
 	// NoNetwork and Strict go into the confinement.
@@ -143,6 +146,8 @@ func (j *Judge) verdict(s tool.Spec, f findings) approval.Verdict {
 		return ruled(approval.Deny, f.deny)
 	case f.ask != nil:
 		return ruled(approval.Ask, f.ask)
+	case j.Unknown != "" && !f.free:
+		return by(approval.Ask, approval.ReasonSafety, j.Unknown)
 	case f.unclear != "":
 		return by(approval.Ask, approval.ReasonOther, f.unclear)
 	case j.Word == ModePlan && !f.readOnly && !f.free:

@@ -245,6 +245,8 @@ type layered struct {
 	word     string
 	dirs     []string
 	noBypass bool
+	// unknown is Judge.Unknown.
+	unknown string
 }
 
 // maxFolders bounds the folders whose settings are kept parsed.
@@ -271,10 +273,17 @@ func (g *Gate) layers(cwd string) *layered {
 
 func sameLayer(a, b settings.Layer) bool {
 	p, q := a.Permissions, b.Permissions
-	return a.Scope == b.Scope && a.Root == b.Root && a.Trusted == b.Trusted && (a.Err == nil) == (b.Err == nil) &&
+	return a.Scope == b.Scope && a.Root == b.Root && a.Trusted == b.Trusted && errorText(a.Err) == errorText(b.Err) && a.ServersOnly == b.ServersOnly &&
 		slices.Equal(p.Allow, q.Allow) && slices.Equal(p.Ask, q.Ask) && slices.Equal(p.Deny, q.Deny) &&
 		slices.Equal(p.AdditionalDirectories, q.AdditionalDirectories) && p.DefaultMode == q.DefaultMode &&
 		p.DisableBypassPermissionsMode == q.DisableBypassPermissionsMode
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // readLayers pools the layers. What widens rights counts only in those that are
@@ -282,14 +291,21 @@ func sameLayer(a, b settings.Layer) bool {
 func (g *Gate) readLayers(from []settings.Layer) *layered {
 	l := &layered{from: slices.Clone(from)}
 	for _, layer := range from {
-		if layer.Err != nil {
-			continue // whoever reads the file reports it
+		switch {
+		case layer.Err != nil && layer.ServersOnly:
+			continue // the rules of the layer are good
+		case layer.Err != nil:
+			l.unknown = fmt.Sprintf("the rules of the %s settings are not known: %v", layer.Scope, layer.Err)
+			continue
 		}
 		p := layer.Permissions
 		take := func(texts []string, behavior string) {
 			rules, err := parseAll(texts, behavior, layer.Scope, layer.Root)
 			if err != nil {
 				g.params.Self.Log.Error("settings hold permission rules that cannot be used", "file", layer.File, "behavior", behavior, "error", err)
+				if behavior != approval.Allow {
+					l.unknown = fmt.Sprintf("a rule of the %s settings cannot be used: %v", layer.Scope, err)
+				}
 			}
 			l.rules.add(rules...)
 		}

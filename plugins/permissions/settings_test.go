@@ -73,7 +73,7 @@ func TestSettings(t *testing.T) {
 		{"trusted", []settings.Layer{layer(true, all)}, [4]string{"allow", "allow", "ask", "deny"}},
 		{"not trusted", []settings.Layer{layer(false, all)}, [4]string{"ask", "allow", "allow", "deny"}},
 		{"two", []settings.Layer{layer(true, settings.Permissions{Deny: []string{"Bash(make:*)"}}), layer(true, all)}, [4]string{"deny", "allow", "ask", "deny"}},
-		{"unusable", []settings.Layer{{Scope: "user", Err: errors.New("broken"), Trusted: true, Permissions: all}}, [4]string{"ask", "allow", "allow", "allow"}},
+		{"unusable", []settings.Layer{{Scope: "user", Err: errors.New("broken"), Trusted: true, Permissions: all}}, [4]string{"ask", "ask", "ask", "ask"}},
 		{"mode", []settings.Layer{layer(true, settings.Permissions{DefaultMode: ModeBypass})}, [4]string{"allow", "allow", "allow", "allow"}},
 		{"mode not trusted", []settings.Layer{layer(false, settings.Permissions{DefaultMode: ModeBypass})}, [4]string{"ask", "allow", "allow", "allow"}},
 		{"forbidden mode", []settings.Layer{layer(true, settings.Permissions{DefaultMode: ModeBypass}), layer(false, settings.Permissions{DisableBypassPermissionsMode: "disable"})}, [4]string{"ask", "allow", "allow", "allow"}},
@@ -101,6 +101,37 @@ func TestSettings(t *testing.T) {
 	src.list = []settings.Layer{layer(false, settings.Permissions{DisableBypassPermissionsMode: "disable"})}
 	if err := g.SetMode("s", cwd, ModeBypass); err == nil || !strings.Contains(err.Error(), "disableBypassPermissionsMode") {
 		t.Errorf("a forbidden mode is taken: %v", err)
+	}
+}
+
+// TestB82: a settings file that cannot be used never counts as one without rules.
+func TestB82(t *testing.T) {
+	cwd := t.TempDir()
+	read := tool.Spec{Name: "read", ReadOnly: true, Subject: tool.Subject{Rule: "Read", Kind: tool.SubjectPath, Member: "file_path"}}
+	for _, tc := range []struct {
+		name  string
+		layer settings.Layer
+		want  string
+		says  string
+	}{
+		{"broken", settings.Layer{Err: errors.New("settings.json:3:7: unexpected comma")}, approval.Ask, "settings.json:3:7: unexpected comma"},
+		{"its servers are broken", settings.Layer{Err: errors.New(".mcp.json:1: no"), ServersOnly: true}, approval.Allow, ""},
+		{"a deny rule that cannot be read", settings.Layer{Permissions: settings.Permissions{Deny: []string{"Read(("}}}, approval.Ask, "cannot be used"},
+		{"an ask rule that cannot be read", settings.Layer{Trusted: true, Permissions: settings.Permissions{Ask: []string{"Read(("}}}, approval.Ask, "cannot be used"},
+		{"an allow rule that cannot be read", settings.Layer{Trusted: true, Permissions: settings.Permissions{Allow: []string{"Read(("}}}, approval.Allow, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.layer.Scope, tc.layer.Exists, tc.layer.Root = settings.ScopeUser, true, cwd
+			for _, word := range []string{process.WorkspaceWrite, process.FullAccess} {
+				c := defaults()
+				c.Preset = word
+				g, _ := gate(t, c, &layers{[]settings.Layer{tc.layer}})
+				v := g.Judge(read, tool.Invocation{SessionID: "s", CWD: cwd, Arguments: args(t, map[string]any{"file_path": "a"})})
+				if v.Behavior != tc.want || !strings.Contains(v.Reason, tc.says) {
+					t.Errorf("%s: %s, because %s; want %s that says %q", word, v.Behavior, v.Reason, tc.want, tc.says)
+				}
+			}
+		})
 	}
 }
 
@@ -267,5 +298,24 @@ func BenchmarkShell(b *testing.B) {
 		if g.Judge(bashSpec, in).Behavior != approval.Allow {
 			b.Fatal("refused")
 		}
+	}
+}
+
+// B102: that programs cannot be confined is said at the start.
+func TestB102(t *testing.T) {
+	c := defaults()
+	g, log := gate(t, c, nil)
+	if err := g.probe(); err != nil || !strings.Contains(log.String(), "cannot be confined") || !strings.Contains(log.String(), "no row of the profile confines programs") {
+		t.Errorf("error %v, log %s", err, log)
+	}
+	c.Strict = true
+	g, _ = gate(t, c, nil)
+	if err := g.probe(); err == nil || !strings.Contains(err.Error(), "no row of the profile confines programs") {
+		t.Errorf("error %v", err)
+	}
+	c.Preset = process.FullAccess
+	g, log = gate(t, c, nil)
+	if err := g.probe(); err != nil || log.Len() > 0 {
+		t.Errorf("error %v, log %s", err, log)
 	}
 }

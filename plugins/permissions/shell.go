@@ -24,6 +24,8 @@ type shellLine struct {
 	// what stands later may run earlier, or more than once.
 	dirs           []word
 	strayed, loops bool
+	// launched are the words that were taken for the program of a launcher.
+	launched map[*word]bool
 }
 
 // shellPart is one simple command.
@@ -63,6 +65,8 @@ const (
 	maxShell = 64 << 10
 	// maxNested bounds commands in the texts of commands.
 	maxNested = 6
+	// maxLaunched bounds the words of a launcher in front of its program.
+	maxLaunched = 64
 	// maxParts bounds the simple commands of a line.
 	maxParts = 1000
 )
@@ -344,14 +348,23 @@ func (r *reader) texts(words []word, most int) {
 func (r *reader) launched(args []word, operand bool) {
 	inner := reader{r.line, "", r.depth + 1}
 	for i, w := range args {
-		if !w.known {
+		switch {
+		case !w.known:
 			r.line.miss("the name of a program is known only when it runs")
 			return
-		}
-		if !isProgram(w.text) {
+		case i == maxLaunched:
+			r.line.miss("it is too long to be judged")
+			return
+		case !isProgram(w.text):
 			continue
 		}
-		inner.add(args[i:], "")
+		if !r.line.launched[&args[i]] { // by a launcher in front of this one
+			if r.line.launched == nil {
+				r.line.launched = map[*word]bool{}
+			}
+			r.line.launched[&args[i]] = true
+			inner.add(args[i:], "")
+		}
 		if i == 0 || !strings.HasPrefix(args[i-1].text, "-") || args[i-1].text == "--" {
 			if !operand {
 				return

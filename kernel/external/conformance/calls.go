@@ -267,7 +267,7 @@ func unicodeCalls(ctx context.Context, s *subject) error {
 
 // largeText is larger than what gRPC libraries take if they are not told to, and
 // small enough to be in an answer, too.
-const largeText = 6 << 20
+const largeText = 5 << 20
 
 func largeCalls(ctx context.Context, s *subject) error {
 	calls, err := s.safe(ctx, strings.Repeat("long 世界\n", largeText/len("long 世界\n")))

@@ -109,9 +109,9 @@ const (
 	// startLimit is that of a start in a profile (decision D6).
 	startLimit = 10 * time.Second
 	// checkLimit bounds one check.
-	checkLimit = 20 * time.Second
+	checkLimit = 30 * time.Second
 	// answerLimit is how long a plugin may take to say what it is.
-	answerLimit = 3 * time.Second
+	answerLimit = 5 * time.Second
 	// endLimit bounds the end of a process.
 	endLimit = 4 * time.Second
 )

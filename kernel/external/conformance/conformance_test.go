@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	p := good()
+	if name != "good" {
+		// Those that are about tools bring their own; the others are quicker without.
+		p.Tools = nil
+	}
 	spoil(&p)
 	plugin.Serve(p)
 }
@@ -151,7 +155,7 @@ func plays() map[string]func(*plugin.Plugin) {
 			}{})
 		},
 		"odd list": func(p *plugin.Plugin) {
-			p.Tools = append(p.Tools, raw{`{"type":"array"}`, func(json.RawMessage) (plugin.Result, error) {
+			p.Tools = append(good().Tools, raw{`{"type":"array"}`, func(json.RawMessage) (plugin.Result, error) {
 				return plugin.ErrorResult("RawError", "NEVER", "no"), nil
 			}})
 		},
@@ -176,7 +180,7 @@ func plays() map[string]func(*plugin.Plugin) {
 		},
 		"long-winded": func(p *plugin.Plugin) {
 			p.Tools = []plugin.Tool{say(func(_ context.Context, p args) (plugin.Result, error) {
-				return plugin.TextResult(strings.Repeat(p.Text, 3)), nil
+				return plugin.TextResult(strings.Repeat(p.Text, 4)), nil
 			})}
 		},
 		"wordless": func(p *plugin.Plugin) {

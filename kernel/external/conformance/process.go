@@ -213,7 +213,7 @@ func shutdown(ctx context.Context, s *subject) error {
 		if status.Code(err) == codes.DeadlineExceeded {
 			err = fmt.Errorf("no answer within %v", partingLimit)
 		}
-		return fmt.Errorf("Shutdown: %w", err)
+		return fmt.Errorf("the call of Shutdown: %w", err)
 	}
 	if err := leftovers(limited, p); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"dsh/kernel/tool"
 	pb "dsh/sdkproto/plugin/pb/v1"
@@ -114,12 +115,13 @@ func (s schema) sample(text string, depth int) any {
 
 // fit gives a text the length that a schema asks for.
 func (s schema) fit(text string) string {
-	length := len([]rune(text))
-	if least := int(s.number("minLength", 0)); least > length && least < 1<<20 {
-		return text + strings.Repeat("x", least-length)
+	if _, bounded := s["maxLength"]; bounded {
+		if most := int(s.number("maxLength", 0)); utf8.RuneCountInString(text) > most {
+			return string([]rune(text)[:max(most, 0)])
+		}
 	}
-	if most := int(s.number("maxLength", float64(length))); most < length {
-		return string([]rune(text)[:max(most, 0)])
+	if least := int(s.number("minLength", 0)); least > 0 && least < 1<<20 {
+		return text + strings.Repeat("x", max(least-utf8.RuneCountInString(text), 0))
 	}
 	return text
 }
