@@ -50,7 +50,8 @@ function counter(signal) {
 }
 
 // start runs the shim. lines gives what the binary writes, said waits for its
-// next line, ended for the end of the shim: {code, signal, stderr}.
+// next line, ended for the end of the shim: {code, signal, stderr}, of which
+// stderr gives what there is so far.
 function start(path, { args = [], env = {}, at = shim } = {}) {
   const child = spawn(process.execPath, [at, ...args], { env: { ...process.env, DSH_BINARY: path, ...env } })
   child.stdin.on('error', () => {}) // a test may write to a binary that is gone
@@ -58,7 +59,7 @@ function start(path, { args = [], env = {}, at = shim } = {}) {
   child.stderr.setEncoding('utf8').on('data', (text) => { stderr += text })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stderr }))
-  return { child, ended, said: async () => (await lines.next()).value }
+  return { child, ended, said: async () => (await lines.next()).value, stderr: () => stderr }
 }
 
 // serve starts the real binary behind the shim, with one session that has
@@ -164,7 +165,7 @@ test('shim: a file that cannot be run is named', async () => {
   assert.ok(end.stderr.startsWith(`dsh: cannot start the dsh binary ${path}: `), end.stderr)
 })
 
-for (const [signal, code] of [['SIGTERM', 0], ['SIGHUP', 0], ['SIGINT', 130]]) {
+for (const [signal, code] of [['SIGTERM', 0], ['SIGINT', 130]]) {
   test(`shim: ${signal} during a turn ends the real binary with its log complete`, async () => {
     const setup = fresh()
     const run = await serve(setup)
@@ -175,6 +176,16 @@ for (const [signal, code] of [['SIGTERM', 0], ['SIGHUP', 0], ['SIGINT', 130]]) {
     await gone(run.pid)
   })
 }
+
+test('shim: SIGHUP makes the real binary read its profile again, and go on', async () => {
+  const setup = fresh()
+  const run = await serve(setup)
+  run.child.kill('SIGHUP')
+  while (!/profile.*nothing in it has changed/.test(run.stderr())) await sleep(20)
+  run.child.kill('SIGTERM')
+  const end = await run.ended
+  assert.deepEqual([end.code, end.signal], [0, null], end.stderr)
+})
 
 test('shim: the end of input during a turn ends the real binary', async () => {
   const setup = fresh()

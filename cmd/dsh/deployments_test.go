@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,7 +31,7 @@ import (
 // testdata/profiles, whose model is an endpoint of the test.
 type deployed struct {
 	*provided
-	env, args []string
+	env []string
 }
 
 func deploy(t *testing.T, profile string, env ...string) *deployed {
@@ -67,18 +68,6 @@ func (d *deployed) greet(provider string, more ...string) {
 	d.t.Helper()
 	d.speech.provider = provider
 	d.shake(more...)
-}
-
-// tools gives the names of the tools of the n-th request, from 0.
-func (d *deployed) tools(n int) []string {
-	d.t.Helper()
-	var body any
-	d.must(wirejson.Unmarshal(d.server.Received()[n].Body, &body))
-	var names []string
-	for _, one := range list(member(body, "tools")) {
-		names = append(names, text(member(one, "function", "name")))
-	}
-	return names
 }
 
 // done is the last answer of a turn.
@@ -217,10 +206,14 @@ func TestTeam(t *testing.T) {
 func (d *deployed) limits() {
 	d.t.Helper()
 	t := d.t
-	// 60 steps make a turn.
-	d.server.Script(repeated("todo_write", `{"todos":[]}`, 60)...)
+	// A turn ends behind 60 steps.
+	from := d.attempts()
+	d.server.Script(repeated("todo_write", `{"todos":[]}`, 70)...)
 	d.ask("steps", "on and on")
 	d.ended("steps", `{"kind":"max-steps"}`)
+	if n := d.attempts() - from; n != 60 {
+		t.Errorf("%d steps in a turn, want 60", n)
+	}
 
 	// A command that asks for more than five minutes gets five.
 	d.server.Script(calls("c1", "bash", `{"command":"true","timeoutMs":300001}`), done)
@@ -238,7 +231,7 @@ func (d *deployed) limits() {
 	}
 
 	// A child has the servers' tools, too, and cannot delegate any further.
-	from := d.attempts()
+	from = d.attempts()
 	d.server.Script(
 		calls("c1", "subagent", `{"description":"look","prompt":"look"}`),
 		calls("c2", "subagent", `{"description":"look","prompt":"look closer"}`), says("seen"), done)
@@ -327,6 +320,72 @@ func (d *deployed) refusals(patch string, docs *httptest.Server) {
 	}
 }
 
+// TestLateTool: what a server adds in the middle of a session is there for the
+// next turn, and is not where an allow list does not name it: neither shown nor
+// run (S112, S134).
+func TestLateTool(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		filter string
+		want   bool
+	}{
+		"without a filter": {"{}", true},
+		"with one":         {"{allow: [read, mcp__tracker__load_module]}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := provide(t, speeches()["openai"], settings{rows: "mcp: {config: {servers: {tracker: {command: tracker-mcp, args: [--project, core]}}}}\n" +
+				"toolfilter: {config: " + tc.filter + "}"})
+			p.server.Script(calls("c1", "mcp__tracker__load_module", `{"text":"wiki"}`), done)
+			p.turn("s", "load it")
+			p.offers("mcp__tracker__wiki")
+			p.server.Script(calls("c2", "mcp__tracker__wiki", `{"text":"now"}`), done)
+			p.turn("s", "use it")
+			p.end("s")
+			if shown := slices.Contains(p.tools(2), "mcp__tracker__wiki"); shown != tc.want {
+				t.Errorf("the tool is shown: %v, want %v", shown, tc.want)
+			}
+			want := []string{"loaded", "wiki of now"}
+			if !tc.want {
+				want[1] = `!Error: unknown tool "mcp__tracker__wiki"`
+			}
+			if diff := cmp.Diff(want, p.results("s")); diff != "" {
+				t.Errorf("results (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// tools gives the names of the tools of the n-th request, from 0.
+func (p *provided) tools(n int) []string {
+	p.t.Helper()
+	var body any
+	p.must(wirejson.Unmarshal(p.server.Received()[n].Body, &body))
+	var names []string
+	for _, one := range list(member(body, "tools")) {
+		names = append(names, text(member(one, "function", "name")))
+	}
+	return names
+}
+
+// offers waits until a server is known to have a tool.
+func (p *provided) offers(tool string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		p.prompts++
+		id := fmt.Sprint("status", p.prompts)
+		p.must(p.send(fmt.Appendf(nil, `{"id":%q,"method":"runtime/status"}`+"\n", id)))
+		answer, err := p.answer(id)
+		p.must(err)
+		for _, server := range list(member(answer, "result", "mcp")) {
+			if slices.Contains(list(member(server, "tools")), any(tool)) {
+				return
+			}
+		}
+	}
+	p.t.Fatal(p.failure("no server has the tool " + tool))
+}
+
 // houseRow writes a patch with a model for the team, and no more.
 func (d *deployed) houseRow() string {
 	d.t.Helper()
@@ -405,6 +464,10 @@ func runTracker() int {
 	addTool(s, "find_issue", true, func(id string) string { return os.Args[2] + " has issue " + id })
 	addTool(s, "close_issue", false, func(id string) string { return "closed " + id })
 	addTool(s, "delete_issue", false, func(id string) string { return "deleted " + id })
+	addTool(s, "load_module", false, func(name string) string {
+		addTool(s, name, true, func(text string) string { return name + " of " + text })
+		return "loaded"
+	})
 	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

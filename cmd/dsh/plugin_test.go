@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dsh/kernel/external"
+	"dsh/sdkproto/wirejson"
 )
 
 // goTool runs go as it is for developers: with their caches, and no network.
@@ -22,7 +25,7 @@ func goTool(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s in %s: %v\n%s", strings.Join(args, " "), dir, err, out)
 	}
@@ -65,6 +68,28 @@ func useAsStranger(t *testing.T, program, name, tool string) {
 	}
 	runDsh(t, at.home, 0, "plugin", "add", program, "--enable")
 	installed := filepath.Join(at.home, "plugins", name)
+	out, _ = runDsh(t, at.home, 0, "plugin", "list", "--json")
+	var list []map[string]any
+	if err := wirejson.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := external.Checksum(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || !matches(map[string]any{"name": name, "version": "1.0.0", "checksum": sum, "rows": []any{name}}, list[0]) {
+		t.Errorf("dsh plugin list: %s", out)
+	}
+	// What a name means already it cannot mean, too.
+	for taken, why := range map[string]string{"tool-bash": "built in", "shell": `have a row "shell"`} {
+		if _, said := runDsh(t, at.home, 1, "plugin", "add", program, "--name", taken); !strings.Contains(said, why) {
+			t.Errorf("dsh plugin add --name %s: %s", taken, said)
+		}
+	}
+	// The same program again is no change.
+	if out, _ := runDsh(t, at.home, 0, "plugin", "add", program, "--enable"); !strings.HasPrefix(out, "replaced "+name+" ") {
+		t.Errorf("dsh plugin add, again: %s", out)
+	}
 
 	d := startStranger(t, at)
 	if got := d.do("s", tool, map[string]any{"text": "hello 世界"}); got.failed || got.text != "You said: hello 世界" {
@@ -114,6 +139,13 @@ func useAsStranger(t *testing.T, program, name, tool string) {
 				t.Errorf("initialize: %s; want %q, at line %q", message, c.want, c.line)
 			}
 		})
+	}
+
+	if _, said := runDsh(t, at.home, 0, "plugin", "remove", name); !strings.Contains(said, "the row "+name+" of profile sdk still names it") {
+		t.Errorf("dsh plugin remove: %s", said)
+	}
+	if _, err := os.Stat(installed); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the program is still there: %v", err)
 	}
 }
 

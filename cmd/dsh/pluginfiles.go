@@ -78,13 +78,12 @@ func (p *program) addPlugin(ctx context.Context, path, name string, enable bool)
 	if err := p.checkPluginName(name); err != nil {
 		return err
 	}
-	home, _, err := p.dataFolder()
+	home, loaded, err := p.dataFolder()
 	if err != nil {
 		return err
 	}
 	target := installed(home, name)
-	_, err = os.Lstat(target)
-	there := err == nil
+	there := isFile(target)
 	if err := install(path, target); err != nil {
 		return err
 	}
@@ -101,11 +100,16 @@ func (p *program) addPlugin(ctx context.Context, path, name string, enable bool)
 	}
 	row := fmt.Sprintf("%s: {use: %s, checksum: %q}", name, name, sum)
 	if enable {
-		file, err := p.enableRow(home, name, row)
+		file, err := p.enableRow(home, name, sum, row)
 		if err != nil {
 			return err
 		}
-		return p.printf("wrote its row into %s:\n\n  %s\n", file, row)
+		return p.printf("its row is in %s\n", file)
+	}
+	for _, e := range rowsOf(loaded, name) {
+		if e.Checksum != "" && !strings.EqualFold(e.Checksum, sum) {
+			fmt.Fprintf(p.stderr, "dsh: the row %s of profile %s pins another program; put the new checksum there\n", e.ID, loaded.Name)
+		}
 	}
 	return p.printf("\nIts row for a profile, or for %s:\n\nplugins:\n  %s\n", filepath.Join(home, "profile.yaml"), row)
 }
@@ -186,15 +190,18 @@ func install(from, to string) (err error) {
 }
 
 // enableRow writes a row into the file that lies on top of every profile. Only
-// what is simple is done: a row of that name stays as it is.
-func (p *program) enableRow(home, name, row string) (file string, err error) {
+// what is simple is done: one that is there already gets the new checksum.
+func (p *program) enableRow(home, name, sum, row string) (file string, err error) {
 	file = filepath.Join(home, "profile.yaml")
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real // a link stays one
+	}
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return file, err
 	}
 	paste := fmt.Errorf("%s was not changed; put this row under plugins yourself:\n%s", file, row)
-	text, ok := withRow(string(old), name, row)
+	text, ok := withRow(string(old), name, sum, row)
 	if !ok {
 		return file, paste
 	}
@@ -210,7 +217,7 @@ func (p *program) enableRow(home, name, row string) (file string, err error) {
 	options := p.profileOptions(check)
 	options.Name, options.Patches, options.Sets = "sdk", nil, nil
 	loaded, err := profile.Load(options)
-	if loaded == nil || !slices.ContainsFunc(loaded.Entries, func(e profile.Entry) bool { return e.ID == name && e.Use == name }) {
+	if !slices.ContainsFunc(rowsOf(loaded, name), func(e profile.Entry) bool { return e.ID == name && e.Checksum == sum }) {
 		return file, errors.Join(paste, err)
 	}
 	return file, p.output(file, func(w io.Writer) error {
@@ -220,26 +227,29 @@ func (p *program) enableRow(home, name, row string) (file string, err error) {
 }
 
 // withRow puts a row behind the line `plugins:` of a profile in block style, or
-// adds that line. ok is false when the file is written in another way or has such
-// a row.
-func withRow(text, name, row string) (with string, ok bool) {
+// adds that line; a row of that name with a checksum on the same line gets the
+// new one. ok is false when the file is written in another way.
+func withRow(text, name, sum, row string) (with string, ok bool) {
 	lines := strings.Split(text, "\n")
-	at, inFlow := -1, false
+	at := -1
 	for i, line := range lines {
-		switch trimmed := strings.TrimSpace(line); {
-		case strings.HasPrefix(line, "plugins:"):
-			rest := strings.TrimSpace(strings.TrimPrefix(line, "plugins:"))
-			if at = i; rest != "" && rest[0] != '#' {
-				inFlow = true
+		if rest, found := strings.CutPrefix(line, "plugins:"); found {
+			if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
+				return "", false
 			}
-		case strings.HasPrefix(trimmed, name+":"):
+			at = i
+		}
+		if !strings.HasPrefix(strings.TrimSpace(line), name+":") {
+			continue
+		}
+		old := strings.Index(line, "sha256:")
+		if old < 0 || len(line) < old+len(sum) {
 			return "", false
 		}
+		lines[i] = line[:old] + sum + line[old+len(sum):]
+		return strings.Join(lines, "\n"), true
 	}
-	switch {
-	case inFlow:
-		return "", false
-	case at < 0:
+	if at < 0 {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
@@ -247,7 +257,7 @@ func withRow(text, name, row string) (with string, ok bool) {
 	}
 	space := "  "
 	for _, line := range lines[at+1:] {
-		if trimmed := strings.TrimLeft(line, " "); trimmed != "" && trimmed[0] != '#' {
+		if trimmed := strings.TrimLeft(line, " "); strings.TrimSpace(trimmed) != "" && trimmed[0] != '#' {
 			if n := len(line) - len(trimmed); n > 0 {
 				space = line[:n]
 			}
@@ -301,7 +311,10 @@ func (p *program) listInstalled(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	for i := range list {
-		list[i].Rows = rowsOf(loaded, list[i].Name)
+		list[i].Rows = []string{}
+		for _, e := range rowsOf(loaded, list[i].Name) {
+			list[i].Rows = append(list[i].Rows, e.ID)
+		}
 	}
 	switch {
 	case asJSON:
@@ -322,15 +335,15 @@ func (p *program) listInstalled(ctx context.Context, asJSON bool) error {
 	return p.printTable(rows)
 }
 
-// rowsOf gives the enabled rows that name a plugin.
-func rowsOf(loaded *profile.Profile, name string) []string {
-	rows := []string{}
+// rowsOf gives the enabled rows that name a plugin; loaded may be nil.
+func rowsOf(loaded *profile.Profile, name string) []profile.Entry {
+	var rows []profile.Entry
 	if loaded == nil {
-		return rows
+		return nil
 	}
 	for _, e := range loaded.Entries {
 		if e.Enabled && e.Use == name {
-			rows = append(rows, e.ID)
+			rows = append(rows, e)
 		}
 	}
 	return rows
@@ -411,7 +424,7 @@ func (p *program) removePlugin(name string) error {
 		return err
 	}
 	for _, row := range rowsOf(loaded, name) {
-		fmt.Fprintf(p.stderr, "dsh: the row %s of profile %s still names it; take it out, or set enabled: false\n", row, loaded.Name)
+		fmt.Fprintf(p.stderr, "dsh: the row %s of profile %s still names it; take it out, or set enabled: false\n", row.ID, loaded.Name)
 	}
 	return p.printf("removed %s\n", path)
 }

@@ -51,19 +51,23 @@ func TestNewPlugin(t *testing.T) {
 }
 
 func TestWithRow(t *testing.T) {
-	const row = "echo: {use: echo}"
+	sum := "sha256:" + strings.Repeat("a", 64)
+	old := "sha256:" + strings.Repeat("b", 64)
+	row := "echo: {use: echo, checksum: \"" + sum + "\"}"
 	for name, c := range map[string]struct{ text, want string }{
-		"no file":             {"", "plugins:\n  echo: {use: echo}\n"},
-		"no plugins":          {"settings: {logLevel: debug}", "settings: {logLevel: debug}\nplugins:\n  echo: {use: echo}\n"},
-		"rows":                {"plugins: # mine\n    # first\n    a: {use: x}\n", "plugins: # mine\n    echo: {use: echo}\n    # first\n    a: {use: x}\n"},
-		"no rows":             {"plugins:\nsettings: {}\n", "plugins:\n  echo: {use: echo}\nsettings: {}\n"},
-		"a row of that name":  {"plugins:\n  echo:\n    use: echo\n", ""},
+		"no file":             {"", "plugins:\n  " + row + "\n"},
+		"no plugins":          {"settings: {logLevel: debug}", "settings: {logLevel: debug}\nplugins:\n  " + row + "\n"},
+		"rows":                {"plugins: # mine\n    # first\n    a: {use: x}\n", "plugins: # mine\n    " + row + "\n    # first\n    a: {use: x}\n"},
+		"no rows":             {"plugins:\nsettings: {}\n", "plugins:\n  " + row + "\nsettings: {}\n"},
+		"an older program":    {"plugins:\n  echo: {config: {repeat: 2}, checksum: " + old + ", use: echo} # it\n", "plugins:\n  echo: {config: {repeat: 2}, checksum: " + sum + ", use: echo} # it\n"},
+		"a row on more lines": {"plugins:\n  echo:\n    use: echo\n", ""},
+		"a short checksum":    {"plugins:\n  echo: {use: echo, checksum: sha256:1}\n", ""},
 		"rows in flow style":  {"plugins: {a: {use: x}}\n", ""},
-		"Windows line ends":   {"plugins:\r\n  a: {use: x}\r\n", "plugins:\r\n  echo: {use: echo}\n  a: {use: x}\r\n"},
-		"an indented plugins": {"other:\n  plugins:\n", "other:\n  plugins:\nplugins:\n  echo: {use: echo}\n"},
+		"Windows line ends":   {"plugins:\r\n  a: {use: x}\r\n", "plugins:\r\n  " + row + "\n  a: {use: x}\r\n"},
+		"an indented plugins": {"other:\n  plugins:\n", "other:\n  plugins:\nplugins:\n  " + row + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := withRow(c.text, "echo", row)
+			got, ok := withRow(c.text, "echo", sum, row)
 			if got != c.want || ok != (c.want != "") {
 				t.Errorf("got %q, %v; want %q", got, ok, c.want)
 			}

@@ -15,7 +15,7 @@ import (
 // whatever it is about, frame by frame:
 //
 //   - a frame is a request's one answer, one of the known notifications (spec
-//     jsonrpc 1.3, 2.4 to 2.7) or a question (13.3)
+//     jsonrpc 1.3, 2.4 to 2.7), one that was asked for or a question (13.3)
 //   - seq rises by one within a session (5.1)
 //   - status changes alternate, beginning with running (7.1)
 //   - idle comes only while no turn is open and no message waits (7.2)
@@ -26,6 +26,7 @@ type wireRules struct {
 	requests map[string]string // method by id
 	answered map[string]bool
 	sessions map[string]*sessionRules
+	asked    []string // notifications beyond the plain protocol
 	over     bool
 }
 
@@ -44,6 +45,9 @@ func newWireRules() wireRules {
 func (r *wireRules) sent(frame any) {
 	if id, method := member(frame, "id"), member(frame, "method"); id != nil && method != nil {
 		r.requests[show(id)] = text(method)
+		for _, name := range list(member(frame, "params", "capabilities", "notifications")) {
+			r.asked = append(r.asked, text(name))
+		}
 	}
 }
 
@@ -69,6 +73,9 @@ func (r *wireRules) received(frame any) error {
 	case sdkproto.NotifySubagentStarted, sdkproto.NotifySubagentFinished:
 		return r.subagent(method, params)
 	case sdkproto.MethodApprovalRequest, sdkproto.NotifyApprovalCancelled:
+		return nil
+	}
+	if slices.Contains(r.asked, method) {
 		return nil
 	}
 	return fmt.Errorf("an unknown notification %q", method)
@@ -187,6 +194,8 @@ func TestWireRules(t *testing.T) {
 		"no version":          {[]string{`<{"id":1,"result":{}}`}, "jsonrpc"},
 		"array":               {[]string{`<[]`}, "jsonrpc"},
 		"unknown method":      {[]string{`<{"jsonrpc":"2.0","method":"x"}`}, "unknown notification"},
+		"asked for":           {[]string{`>{"id":1,"method":"initialize","params":{"capabilities":{"notifications":["x"]}}}`, `<{"jsonrpc":"2.0","method":"x"}`}, ""},
+		"another asked for":   {[]string{`>{"id":1,"method":"initialize","params":{"capabilities":{"notifications":["x"]}}}`, `<{"jsonrpc":"2.0","method":"y"}`}, "unknown notification"},
 		"answers":             {[]string{`>{"id":1,"method":"x"}`, `>{"id":"1","method":"x"}`, `<{"jsonrpc":"2.0","id":"1","error":{}}`, end}, ""},
 		"not asked":           {[]string{end}, "not sent"},
 		"id of another type":  {[]string{`>{"id":"1","method":"x"}`, end}, "not sent"},

@@ -16,8 +16,8 @@ type figure struct {
 	// run measures the target once and gives a value for each row.
 	run func(*target) ([]float64, error)
 	// once says that a single run is enough, and floor that the program that does
-	// nothing takes part.
-	once, floor bool
+	// nothing takes part. own says that only dsh does.
+	once, floor, own bool
 }
 
 // row is one line of the table.
@@ -45,7 +45,7 @@ func (b *bench) measure(f figure) error {
 	samples := make([][][]float64, len(b.targets)) // target, row, run
 	for n := range runs + 1 {
 		for i, t := range b.targets {
-			if t.nothing && !f.floor {
+			if t.nothing && !f.floor || f.own && !t.own {
 				continue
 			}
 			values, err := f.run(t)
@@ -126,6 +126,8 @@ func figures(long bool) []figure {
 			{"start to the answer of `initialize`", "ms", "≤ 12"},
 			{"peak memory after it", "MiB", "≤ 24"},
 		}},
+		{name: "mcp10", own: true, run: startMCP(10), rows: []row{{"start with 10 MCP servers of 300 ms each", "ms", "≤ 500"}}},
+		{name: "plugins5", own: true, run: startPlugins(5), rows: []row{{"start with 5 plugins of 300 ms each", "ms", "≤ 500"}}},
 		{name: "oneshot", floor: true, run: oneShot, rows: []row{
 			{"one turn, start to exit", "ms", "≤ 20"},
 			{"its processor time", "ms", "≤ 20"},

@@ -23,7 +23,11 @@ import (
 )
 
 func main() {
-	if role := os.Getenv(roleVariable); role != "" {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+	case mcpRole:
+		os.Exit(serveMCP(os.Stdin, os.Stdout))
+	default:
 		os.Exit(doNothing(role, os.Stdin, os.Stdout))
 	}
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -76,7 +80,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	base := append(os.Environ(), "DSH_SCRIPT="+script)
 	targets := []*target{
-		{name: "dsh", command: []string{*binary, "--profile", "sdk"}, env: base, provider: "scripted", model: "scripted"},
+		{name: "dsh", command: []string{*binary, "--profile", "sdk"}, env: base, provider: "scripted", model: "scripted", own: true},
 		{name: "nothing", command: []string{self}, env: append(os.Environ(), roleVariable+"=answer"), nothing: true},
 	}
 	if *other != "" {

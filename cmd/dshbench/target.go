@@ -41,8 +41,8 @@ type target struct {
 	provider, model string
 	work, workspace string
 	// nothing marks the program that does nothing: it takes part only where the
-	// figure says what that means.
-	nothing bool
+	// figure says what that means. own marks dsh.
+	nothing, own bool
 }
 
 // limit bounds every wait of a measurement.

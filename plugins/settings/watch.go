@@ -21,6 +21,10 @@ const (
 	maxAsked = 1024
 	// quiet is how long a change waits for others that belong to it.
 	quiet = 100 * time.Millisecond
+	// patience keeps the watch out of the start of a process, and out of those that
+	// run one prompt: a large folder costs the kernel 10 ms and more. Nothing is
+	// missed, because the files are compared with what was read of them.
+	patience = time.Second
 )
 
 // remember keeps which files somebody asked for, so that they are watched.
@@ -144,6 +148,11 @@ func (s *Settings) follow(ctx context.Context, w *watch) {
 			s.log.Debug("stop watching settings", "error", err)
 		}
 	}()
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(patience):
+	}
 	var due <-chan time.Time
 	for {
 		select {

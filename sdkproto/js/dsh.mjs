@@ -2,7 +2,7 @@
 // A dsh executable in JavaScript, for TypeScript clients that start theirs as
 // `node DSH_BIN --profile NAME ...` (spec jsonrpc 12.2). It runs the dsh binary
 // in its place: with the same arguments and the same three streams, it passes
-// on the signals that ask for an end, and ends as the binary ended.
+// on signals, and ends as the binary ended.
 import { spawn } from 'node:child_process'
 import { writeSync } from 'node:fs'
 import { constants } from 'node:os'

@@ -111,9 +111,16 @@ class PluginService(services.PluginServiceServicer):
             name=NAME,
             version="1.0.0",
             summary="Gives back what it is told, in Python.",
-            capabilities=[pb.CAPABILITY_TOOLS, pb.CAPABILITY_HOOKS, pb.CAPABILITY_PROMPT, pb.CAPABILITY_COMMANDS],
+            capabilities=[
+                pb.CAPABILITY_TOOLS,
+                pb.CAPABILITY_HOOKS,
+                pb.CAPABILITY_PROMPT,
+                pb.CAPABILITY_COMMANDS,
+                pb.CAPABILITY_EVENTS,
+            ],
             config_schema=to_json(CONFIG_SCHEMA),
             hooks=["tool.before"],
+            events=["turn/end"],
         )
 
     def Configure(self, request, context):
@@ -208,6 +215,14 @@ class CommandService(services.CommandServiceServicer):
         return pb.ExpandResponse(content=to_json(text_block(text)))
 
 
+class EventSinkService(services.EventSinkServiceServicer):
+    def Consume(self, request_iterator, context):
+        for event in request_iterator:
+            logging.info("a turn has ended")
+            # What is acknowledged is not sent again after a restart.
+            yield pb.ConsumeResponse(session_id=event.session_id, seq=event.seq)
+
+
 def controller(stop):
     """Serves plugin.GRPCController/Shutdown: the harness asks the process to end.
 
@@ -289,6 +304,7 @@ def main():
     services.add_HookServiceServicer_to_server(HookService(config), server)
     services.add_PromptServiceServicer_to_server(PromptService(), server)
     services.add_CommandServiceServicer_to_server(CommandService(config), server)
+    services.add_EventSinkServiceServicer_to_server(EventSinkService(), server)
     healthy = health.HealthServicer()
     healthy.set("plugin", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
