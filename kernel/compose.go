@@ -250,7 +250,7 @@ func (k *Kernel) instance(r *liveRow) Instance {
 
 func (k *Kernel) moduleOf(r *liveRow) fx.Option {
 	in := k.instance(r)
-	return fx.Module(r.entry.ID, fx.Supply(in, fx.Private), r.plugin.module(in, r.config))
+	return r.plugin.moduleOf(r.entry.ID, in, r.config)
 }
 
 // common are the options of every fx app: fx speaks at debug level only, and a

@@ -59,7 +59,7 @@ func (p Plugin) among(seams []reflect.Type) fx.Option {
 	if slices.Contains(p.claims, "stdio") {
 		in.Stdio = &stdio.Pair{}
 	}
-	opts := []fx.Option{fx.Module(p.Name, fx.Supply(in, fx.Private), p.module(in, p.defaults()))}
+	opts := []fx.Option{p.moduleOf(p.Name, in, p.defaults())}
 	for _, t := range seams {
 		opts = append(opts, supply(t, reflect.Zero(t)))
 	}

@@ -92,8 +92,9 @@ func Optional() Declaration {
 
 // Define makes a plugin. defaults gives a new, valid config; a row's config is
 // decoded strictly on top of it, and its method `Validate() error`, if any, is
-// called. module turns instance and config into fx options; what it provides
-// without fx.Private is what the declarations say it provides.
+// called. module turns instance and config into fx options; both are supplied to
+// the row's constructors anyway. What it provides without fx.Private is what the
+// declarations say it provides.
 func Define[C any](name, summary string, defaults func() C, module func(Instance, C) fx.Option, decl ...Declaration) Plugin {
 	p := Plugin{
 		Name: name, Summary: summary,
@@ -104,6 +105,12 @@ func Define[C any](name, summary string, defaults func() C, module func(Instance
 		d(&p)
 	}
 	return p
+}
+
+// moduleOf is the module of a row: it supplies the row's place and its config to
+// the row alone. One Supply for both, because each costs a start 0.1 ms.
+func (p Plugin) moduleOf(id string, in Instance, config any) fx.Option {
+	return fx.Module(id, fx.Supply(in, reflect.ValueOf(config).Elem().Interface(), fx.Private), p.module(in, config))
 }
 
 // Seams lists the names of what a plugin needs, wants, provides and claims.

@@ -34,9 +34,8 @@ func New(dir string) func(profile.Entry) (kernel.Plugin, error) {
 
 func define(e profile.Entry, path string) kernel.Plugin {
 	return kernel.Define(pluginName(path), "The plugin "+path+".", defaults,
-		func(in kernel.Instance, c Config) fx.Option {
+		func(kernel.Instance, Config) fx.Option {
 			return fx.Options(
-				fx.Supply(c, fx.Private),
 				fx.Provide(func(p Params) *row { return newRow(p, &e, path) }, fx.Private),
 				// A composition that is only checked starts no programs.
 				fx.Invoke(func(lc fx.Lifecycle, r *row) { lc.Append(fx.StartHook(r.begin)) }),

@@ -21,9 +21,8 @@ import (
 
 // Plugin is the row type "agentloop".
 var Plugin = kernel.Define("agentloop", "Runs the agents: turns, model requests, retries and tool calls.", Defaults,
-	func(in kernel.Instance, c Config) fx.Option {
+	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(
-			fx.Supply(c, fx.Private),
 			fx.Provide(New, fx.Private),
 			fx.Provide(func(r *Registry) agent.Registry { return r }),
 			fx.Invoke((*Registry).Register),

@@ -14,8 +14,8 @@ import (
 
 // Plugin is the row type "attachment-local".
 var Plugin = kernel.Define("attachment-local", "Checks images and keeps them in files named by their content.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Provide(New)
 	}, kernel.Provides[attachment.Store]())
 
 // Params is what New takes from the composition.

@@ -19,8 +19,8 @@ import (
 
 // Plugin is the row type "commands".
 var Plugin = kernel.Define("commands", "Makes slash commands of Markdown files.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Commands).start))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Commands).start))
 	}, kernel.Needs[*command.Registry]())
 
 // Params is what New takes from the composition.

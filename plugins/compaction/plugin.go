@@ -27,8 +27,8 @@ import (
 
 // Plugin is the row type "compaction".
 var Plugin = kernel.Define("compaction", "Shortens the history of a session before it outgrows its model.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Keeper).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Keeper).register))
 	},
 	kernel.Needs[*agent.Hooks](), kernel.Needs[*llm.Router](), kernel.Wants[attachment.Store]())
 

@@ -21,8 +21,8 @@ import (
 
 // Plugin is the row type "headless".
 var Plugin = kernel.Define("headless", "Runs one prompt from standard input and prints the outcome.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(fromRow, fx.Private), fx.Invoke(start))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(fromRow, fx.Private), fx.Invoke(start))
 	}, kernel.Needs[agent.Registry](), kernel.Wants[*command.Registry](), kernel.Claims("stdio"))
 
 // Params is what a Run takes from the composition.

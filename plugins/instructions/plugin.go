@@ -20,8 +20,8 @@ import (
 
 // Plugin is the row type "instructions".
 var Plugin = kernel.Define("instructions", "Gives sessions the AGENTS.md and CLAUDE.md files of their folder.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Instructions).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Instructions).register))
 	}, kernel.Needs[*agent.Hooks]())
 
 // Params is what New takes from the composition.

@@ -16,8 +16,8 @@ import (
 
 // Plugin is the row type "jsonrpc".
 var Plugin = kernel.Define("jsonrpc", "Serves the dsh SDK protocol, JSON-RPC lines on standard input and output.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(fromRow, fx.Private), fx.Invoke(start))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(fromRow, fx.Private), fx.Invoke(start))
 	}, kernel.Needs[agent.Registry](), kernel.Claims("stdio"),
 	kernel.Wants[attachment.Store](), kernel.Wants[*approval.Desk](), kernel.Wants[mcp.Servers](), kernel.Wants[process.Confiner]())
 

@@ -14,8 +14,8 @@ import (
 // Plugin is the row type "llm-deepseek". It works with an empty config, also
 // when it is mounted at run time as the fallback of spec jsonrpc 3.3.
 var Plugin = kernel.Define("llm-deepseek", "Speaks to DeepSeek's API.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*DeepSeek).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*DeepSeek).register))
 	}, kernel.Needs[*llm.Router](), kernel.Wants[credential.Source]())
 
 // Params is what New takes from the composition.

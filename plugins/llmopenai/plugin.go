@@ -14,8 +14,8 @@ import (
 // Plugin is the row type "llm-openai". A profile may have several rows of it,
 // each with a provider id of its own.
 var Plugin = kernel.Define("llm-openai", "Speaks to an OpenAI-compatible API.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*OpenAI).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*OpenAI).register))
 	}, kernel.Needs[*llm.Router](), kernel.Wants[credential.Source]())
 
 // Params is what New takes from the composition.

@@ -16,8 +16,8 @@ import (
 
 // Plugin is the row type "llm-scripted".
 var Plugin = kernel.Define("llm-scripted", "Answers from a YAML script in place of a real model.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Model).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Model).register))
 	}, kernel.Needs[*llm.Router]())
 
 // Params is what New takes from the composition.

@@ -29,8 +29,8 @@ import (
 
 // Plugin is the row type "mcp".
 var Plugin = kernel.Define("mcp", "Connects to MCP servers and offers their tools, resources and prompts.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private),
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private),
 			fx.Provide(func(m *Manager) contract.Servers { return m }), fx.Invoke((*Manager).register))
 	},
 	kernel.Needs[*tool.Registry](), kernel.Wants[*command.Registry](), kernel.Wants[*approval.Desk](),

@@ -40,8 +40,8 @@ import (
 
 // Plugin is the row type "permissions".
 var Plugin = kernel.Define("permissions", "Decides which calls of tools run, asks about others, and confines programs.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private),
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private),
 			fx.Provide(func(g *Gate) approval.Policy { return g }, func(g *Gate) process.Policy { return confiner{g} }),
 			fx.Invoke((*Gate).register))
 	},

@@ -12,8 +12,8 @@ import (
 
 // Plugin is the row type "persona".
 var Plugin = kernel.Define("persona", "Tells the model what it is and where it works.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Persona).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Persona).register))
 	}, kernel.Needs[*prompt.Sections]())
 
 // Params is what New takes from the composition.

@@ -12,8 +12,8 @@ import (
 
 // Plugin is the row type "process-local".
 var Plugin = kernel.Define("process-local", "Starts the programs of tools on this machine.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private),
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private),
 			fx.Provide(func(r *Runner) process.Runner { return r }), fx.Invoke((*Runner).register))
 	}, kernel.Provides[process.Runner](), kernel.Wants[process.Confiner]())
 

@@ -37,8 +37,8 @@ import (
 
 // Plugin is the row type "sandbox-landlock".
 var Plugin = kernel.Define("sandbox-landlock", "Confines the programs that are started, on Linux.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private),
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private),
 			fx.Provide(func(s *Sandbox) process.Confiner { return s }))
 	}, kernel.Provides[process.Confiner]())
 

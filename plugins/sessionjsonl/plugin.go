@@ -14,8 +14,8 @@ import (
 
 // Plugin is the row type "session-jsonl".
 var Plugin = kernel.Define("session-jsonl", "Keeps sessions in files of JSON lines.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Provide(New)
 	}, kernel.Provides[session.Store]())
 
 // Params is what New takes from the composition.

@@ -21,8 +21,8 @@ import (
 
 // Plugin is the row type "settings".
 var Plugin = kernel.Define("settings", "Reads the settings files of a user and of a workspace.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Provide(source))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Provide(source))
 	}, kernel.Provides[settings.Source]())
 
 // Params is what New takes from the composition.

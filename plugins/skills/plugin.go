@@ -20,8 +20,8 @@ import (
 
 // Plugin is the row type "skills".
 var Plugin = kernel.Define("skills", "Offers the skills of the user and of a workspace to the model.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Skills).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Skills).register))
 	}, kernel.Needs[*agent.Hooks](), kernel.Needs[*tool.Registry]())
 
 // Params is what New takes from the composition.

@@ -24,8 +24,8 @@ import (
 
 // Plugin is the row type "subagent".
 var Plugin = kernel.Define("subagent", "Lets an agent delegate work to child agents.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Subagents).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Subagents).register))
 	}, kernel.Needs[*tool.Registry](), kernel.Needs[agent.Registry](), kernel.Wants[*agent.Hooks](), kernel.Wants[tool.Spiller]())
 
 // Params is what New takes from the composition.

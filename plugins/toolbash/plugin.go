@@ -11,8 +11,8 @@ import (
 
 // Plugin is the row type "tool-bash".
 var Plugin = kernel.Define("tool-bash", "Runs shell commands.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Bash).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Bash).register))
 	}, kernel.Needs[*tool.Registry](), kernel.Needs[process.Runner](), kernel.Wants[tool.Spiller]())
 
 // Params is what New takes from the composition.

@@ -18,8 +18,8 @@ import (
 
 // Plugin is the row type "toolfilter".
 var Plugin = kernel.Define("toolfilter", "Hides tools from every agent of the profile.", defaults,
-	func(_ kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Invoke(restrict))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Invoke(restrict)
 	}, kernel.Needs[*tool.Registry]())
 
 // Params is what the row takes from the composition.

@@ -10,8 +10,8 @@ import (
 
 // Plugin is the row type "tool-fs".
 var Plugin = kernel.Define("tool-fs", "Reads, writes and edits text files.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Files).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Files).register))
 	}, kernel.Needs[*tool.Registry]())
 
 // Params is what New takes from the composition.

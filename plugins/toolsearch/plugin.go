@@ -10,8 +10,8 @@ import (
 
 // Plugin is the row type "tool-search".
 var Plugin = kernel.Define("tool-search", "Finds files by name and by content.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Search).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Search).register))
 	}, kernel.Needs[*tool.Registry]())
 
 // Params is what New takes from the composition.

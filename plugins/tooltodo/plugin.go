@@ -12,8 +12,8 @@ import (
 
 // Plugin is the row type "tool-todo".
 var Plugin = kernel.Define("tool-todo", "Keeps the agent's to-do list.", defaults,
-	func(in kernel.Instance, c Config) fx.Option {
-		return fx.Options(fx.Supply(c, fx.Private), fx.Provide(New, fx.Private), fx.Invoke((*Todo).register))
+	func(kernel.Instance, Config) fx.Option {
+		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Todo).register))
 	}, kernel.Needs[*tool.Registry]())
 
 // Params is what New takes from the composition.
