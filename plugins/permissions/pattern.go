@@ -39,7 +39,7 @@ const (
 const special = `*?[\`
 
 func parsePath(content string) (*pathPattern, error) {
-	p := &pathPattern{}
+	p := &pathPattern{from: fromCWD}
 	text := filepath.ToSlash(content)
 	switch {
 	case strings.ContainsAny(content, "\n\x00"):
