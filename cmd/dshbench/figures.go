@@ -152,7 +152,15 @@ func figures(long bool) []figure {
 		{name: "size", once: true, floor: true, run: size, rows: []row{{"binary", "MB", "≤ 30"}}},
 	}
 	if long {
-		all = append(all, figure{name: "sessions10000", once: true, run: sessions(10000), rows: sessionRows(10000, "≤ 12000", "≤ 450", "")})
+		all = append(all,
+			figure{name: "sessions10000", once: true, run: sessions(10000), rows: sessionRows(10000, "≤ 12000", "≤ 450", "")},
+			figure{name: "soak", once: true, own: true, run: soak, rows: []row{
+				{"turns in ten minutes, one after the other", "", ""},
+				{"memory after the first minute of them", "MiB", ""},
+				{"open files then", "", ""},
+				{"memory at their end", "MiB", "as before"},
+				{"open files then", "", "as before"},
+			}})
 	}
 	return all
 }

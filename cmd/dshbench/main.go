@@ -45,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	model := flags.String("other-model", "scripted", "initialize.model of -other")
 	runs := flags.Int("runs", 7, "runs of each figure; the median counts")
 	only := flags.String("only", "", "comma-separated figures to measure (default all): "+strings.Join(figureNames(), ", "))
-	long := flags.Bool("long", false, "also measure what takes minutes: 10,000 sessions")
+	long := flags.Bool("long", false, "also measure what takes minutes: 10,000 sessions, and ten minutes of work")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"dsh/kernel/process/group"
 	"fmt"
 	"log/slog"
 	"os"
@@ -42,7 +43,9 @@ func (p *Probe) Pid() int { return p.i.program.cmd.Process.Pid }
 
 // Processes lists what runs of all that it started, itself included. On systems
 // where that cannot be seen, ok is false.
-func (p *Probe) Processes() (pids []int, ok bool) { return marked(p.i.program.marker) }
+func (p *Probe) Processes() (pids []int, ok bool) {
+	return group.Marked(markerVariable + "=" + p.i.program.marker), group.Visible
+}
 
 // HangUp ends its standard input, as the end of the harness would.
 func (p *Probe) HangUp() error { return p.i.program.alive.Close() }

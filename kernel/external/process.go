@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"dsh/kernel/process"
+	"dsh/kernel/process/group"
 	"dsh/sdkproto/plugin"
 )
 
@@ -92,7 +93,7 @@ func (p *program) Start(context.Context) error {
 	cmd := exec.Command(p.path)
 	cmd.Dir, cmd.Env = p.dir, p.env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin.r, stdout.w, stderr.w
-	cmd.SysProcAttr = apart()
+	cmd.SysProcAttr = group.Apart()
 	if err := p.launch(cmd); err != nil {
 		closeAll()
 		return err
@@ -101,7 +102,7 @@ func (p *program) Start(context.Context) error {
 	stdout.w.Close()
 	stderr.w.Close()
 	p.cmd, p.alive = cmd, stdin.w
-	p.unwatch = context.AfterFunc(p.starting, func() { signalGroup(cmd.Process.Pid, true) })
+	p.unwatch = context.AfterFunc(p.starting, func() { group.Signal(cmd.Process.Pid, true) })
 
 	var reading sync.WaitGroup
 	reading.Go(func() { p.readStdout(stdout.r) })
@@ -127,6 +128,36 @@ func (p *program) launch(cmd *exec.Cmd) error {
 	var err error
 	p.reached, err = process.Start(p.confiner, cmd, p.confinement)
 	return err
+}
+
+// reap waits for a program and ends the rest of its group. Until the leader is
+// waited for, nobody else can get the group's number.
+func reap(cmd *exec.Cmd) {
+	if group.AwaitEnd(cmd.Process.Pid) {
+		group.Signal(cmd.Process.Pid, true)
+	}
+	_ = cmd.Wait() // says again what the state says
+	if !group.Visible && group.Exists(cmd.Process.Pid) {
+		group.Signal(cmd.Process.Pid, true)
+	}
+}
+
+// endMarked ends what carries the marker and has left the group: nothing that a
+// plugin starts may outlive it (case B76).
+func endMarked(marker string) {
+	for range 5 {
+		left := group.Marked(markerVariable + "=" + marker)
+		for _, pid := range left {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+				_ = p.Release()
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // wait waits for the program and ends its group, so that nothing it started
@@ -196,7 +227,7 @@ func (p *program) fail(err error) {
 	p.mu.Lock()
 	p.wrong = err
 	p.mu.Unlock()
-	signalGroup(p.cmd.Process.Pid, true)
+	group.Signal(p.cmd.Process.Pid, true)
 }
 
 func (p *program) blame() error {
@@ -216,13 +247,13 @@ func (p *program) end(grace time.Duration) error {
 		return nil
 	default:
 	}
-	signalGroup(p.cmd.Process.Pid, false)
+	group.Signal(p.cmd.Process.Pid, false)
 	select {
 	case <-p.done:
 		return nil
 	case <-time.After(grace):
 	}
-	signalGroup(p.cmd.Process.Pid, true)
+	group.Signal(p.cmd.Process.Pid, true)
 	select {
 	case <-p.done:
 		return nil
@@ -236,7 +267,7 @@ func (p *program) kill() {
 	select {
 	case <-p.done:
 	default:
-		signalGroup(p.cmd.Process.Pid, true)
+		group.Signal(p.cmd.Process.Pid, true)
 	}
 }
 

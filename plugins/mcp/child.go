@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dsh/kernel/process"
+	"dsh/kernel/process/group"
 )
 
 // markerVariable marks what comes from servers of ours, so that what left its
@@ -46,7 +47,7 @@ type child struct {
 	stdin  *os.File
 	stdout *os.File
 	errors *tail
-	guard  *guard
+	guard  *group.Guard
 
 	// exited is closed when the program itself has ended, heard when its standard
 	// error has, gone when nothing of it is left and its descriptors are closed.
@@ -84,7 +85,7 @@ func (s *server) start(t *target, marker string, said *talk) (c *child, err erro
 	}
 	cmd.Env = append(slices.Clip(t.env), "PWD="+t.dir, markerVariable+"="+mark)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, theirErr
-	cmd.SysProcAttr = apart()
+	cmd.SysProcAttr = group.Apart()
 	if err := s.launch(cmd, t.dir); err != nil {
 		if info, dirErr := os.Stat(t.dir); dirErr != nil {
 			return nil, fmt.Errorf("working directory: %w", dirErr)
@@ -100,7 +101,7 @@ func (s *server) start(t *target, marker string, said *talk) (c *child, err erro
 		cmd: cmd, group: cmd.Process.Pid, marker: marker, stdin: in, stdout: out, errors: &tail{}, guard: s.m.guarded(),
 		exited: make(chan struct{}), heard: make(chan struct{}), gone: make(chan struct{}), hurry: make(chan struct{}),
 	}
-	c.guard.watch(c.group)
+	c.guard.Watch(c.group)
 	said.redact = t.redact
 	go func() {
 		defer close(c.heard)
@@ -160,10 +161,10 @@ func (s *server) confinement(dir string) (*process.Confinement, error) {
 // watch waits for the end of the program and tidies up after it.
 func (c *child) watch(errs *os.File) {
 	defer close(c.gone)
-	if ended := waitUnreaped(c.group); ended {
+	if group.AwaitEnd(c.group) {
 		// As long as nobody has waited for the program its group's number is not given
 		// to anybody else.
-		signalGroup(c.group, false)
+		group.Signal(c.group, false)
 	}
 	_ = c.cmd.Wait() // says again what the state says
 	close(c.exited)
@@ -175,7 +176,7 @@ func (c *child) watch(errs *os.File) {
 	}
 	parting.Stop()
 	c.sweep()
-	c.guard.forget(c.group)
+	c.guard.Forget(c.group)
 	// Readers that somebody else's hold on the pipe would keep end here.
 	errs.Close()
 	<-c.heard
@@ -197,8 +198,8 @@ func (c *child) sweep() {
 			kill = true
 		default:
 		}
-		for _, group := range left {
-			signalGroup(group, kill)
+		for _, id := range left {
+			group.Signal(id, kill)
 		}
 		time.Sleep(pause)
 	}
@@ -223,7 +224,7 @@ func (c *child) end(g grace) {
 					timer.Stop()
 				case <-timer.C:
 				}
-				signalGroup(c.group, step.kill)
+				group.Signal(c.group, step.kill)
 			}
 			<-c.exited
 		}()
@@ -265,9 +266,21 @@ func (c *child) saying() string {
 	return ""
 }
 
-func (c *child) leftGroup() []int {
-	if groupExists(c.group) {
-		return []int{c.group}
+// left gives the process groups of what came from the program and lives: all
+// that carries its marker, wherever it went, or the program's own group where
+// markers cannot be seen.
+func (c *child) left() []int {
+	if !group.Visible {
+		if group.Exists(c.group) {
+			return []int{c.group}
+		}
+		return nil
 	}
-	return nil
+	var groups []int
+	for _, pid := range group.Marked(c.marker) {
+		if id, err := group.Of(pid); err == nil && !slices.Contains(groups, id) {
+			groups = append(groups, id)
+		}
+	}
+	return groups
 }

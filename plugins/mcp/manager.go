@@ -20,6 +20,7 @@ import (
 	"dsh/kernel/command"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/process"
+	"dsh/kernel/process/group"
 	"dsh/kernel/profile"
 	"dsh/kernel/prompt"
 	"dsh/kernel/settings"
@@ -57,7 +58,7 @@ type Manager struct {
 	starts atomic.Int64
 
 	guardOnce sync.Once
-	guard     *guard
+	guard     *group.Guard
 
 	// changing is held while servers of the settings come and go.
 	changing sync.Mutex
@@ -88,12 +89,23 @@ func New(p Params) *Manager {
 	return m
 }
 
+// guarded starts the guard before the first program.
+func (m *Manager) guarded() *group.Guard {
+	m.guardOnce.Do(func() {
+		var err error
+		if m.guard, err = group.StartGuard(m.marker, []string{"PATH=" + os.Getenv("PATH")}); err != nil {
+			m.log.Warn("no guard: if the harness is killed, programs of mcp servers may be left running", "error", err)
+		}
+	})
+	return m.guard
+}
+
 func (m *Manager) register() error {
 	owner := m.self.Owner
 	if err := owner.OnClose("guard of mcp servers", func(context.Context) error {
 		m.guardOnce.Do(func() {}) // from here on none is started
 		if len(m.living()) == 0 {
-			m.guard.dismiss()
+			m.guard.Dismiss()
 		} // else it stays, and ends what is left when this process has ended
 		return nil
 	}); err != nil {

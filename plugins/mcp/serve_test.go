@@ -20,6 +20,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"dsh/kernel"
+	"dsh/kernel/process/group"
 	"dsh/kernel/tool"
 )
 
@@ -52,7 +53,7 @@ func serveMode(mode string) {
 		child.Env = append(os.Environ(), serverVariable+"=sleeping")
 		child.SysProcAttr = &syscall.SysProcAttr{}
 		if rest == "apart" {
-			child.SysProcAttr = apart()
+			child.SysProcAttr = group.Apart()
 		}
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Start(); err != nil {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dsh/kernel/process/group"
 )
 
 func TestParseStat(t *testing.T) {
@@ -33,7 +35,7 @@ func TestParseStat(t *testing.T) {
 // those that were in it, belongs to somebody else and is left alone.
 func TestRecycledGroup(t *testing.T) {
 	stranger := exec.Command("sleep", "300")
-	stranger.SysProcAttr = apart()
+	stranger.SysProcAttr = group.Apart()
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,38 +8,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"dsh/kernel/process/group"
 )
-
-// apart puts a program into a session of its own. That is a process group of
-// its own, too, and more: there is no terminal to ask at (case B64), and every
-// group that a descendant ever belongs to consists of descendants only, so that
-// whole groups may be signalled.
-//
-// There is no parent-death signal: it is sent when the thread that started the
-// program ends, which need not be the end of the harness, and it reaches the
-// program alone and not its children. The guard does that work.
-func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// signalGroup sends TERM or KILL to a process group, which must not be our own.
-func signalGroup(group int, kill bool) {
-	if group <= 1 || group == unix.Getpgrp() {
-		return
-	}
-	if kill {
-		_ = unix.Kill(-group, unix.SIGKILL)
-		return
-	}
-	// A stopped process takes the signal only when it goes on. The group may be
-	// gone by now, which is what is wanted.
-	_ = unix.Kill(-group, unix.SIGTERM)
-	_ = unix.Kill(-group, unix.SIGCONT)
-}
-
-// groupExists says whether a group has members, dead ones included that nobody
-// has waited for.
-func groupExists(group int) bool {
-	return group > 0 && !errors.Is(unix.Kill(-group, 0), unix.ESRCH)
-}
 
 // adopt waits for dead members of the program's group that became children of
 // ours, which happens when the harness is the first process of a container.
@@ -62,7 +33,7 @@ func findByGroup(programs []*program) []survivor {
 	for _, p := range programs {
 		// While a group has members, no new process gets its number. A process that
 		// has it after the leader is gone is a stranger.
-		if !groupExists(p.group) || p.gone.Load() && unix.Kill(p.group, 0) == nil {
+		if !group.Exists(p.group) || p.gone.Load() && unix.Kill(p.group, 0) == nil {
 			continue
 		}
 		left = append(left, survivor{pid: p.group, group: p.group, session: p.group})

@@ -17,6 +17,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/process"
+	"dsh/kernel/process/group"
 )
 
 const (
@@ -44,7 +45,7 @@ type Runner struct {
 	// unconfined is done after the first that would have been confined if there was
 	// a confiner.
 	unconfined sync.Once
-	guard      *guard
+	guard      *group.Guard
 	// running counts calls of Run, background the goroutines that may outlive them.
 	running, background sync.WaitGroup
 
@@ -173,7 +174,7 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 	cmd.Dir = c.Dir
 	cmd.Env = slices.Concat(r.env.get(r.self.CredentialEnv.Names()), []string{"PWD=" + c.Dir}, c.Env, []string{markerVariable + "=" + markerValue(marker)})
 	cmd.Stdout, cmd.Stderr = theirs, theirs
-	cmd.SysProcAttr = apart()
+	cmd.SysProcAttr = group.Apart()
 	reached, err := process.Start(r.confiner, cmd, c.Confinement)
 	theirs.Close()
 	if err != nil {
@@ -205,8 +206,11 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 
 // prepare does what need not be done in a harness that never starts a program.
 func (r *Runner) prepare() {
+	if !group.Visible {
+		return // a guard would not find them
+	}
 	var err error
-	if r.guard, err = startGuard(r.marker, r.env.get(r.self.CredentialEnv.Names())); err != nil {
+	if r.guard, err = group.StartGuard(r.marker, r.env.get(r.self.CredentialEnv.Names())); err != nil {
 		r.self.Log.Warn("no guard: if the harness is killed, programs of tools may be left running", "error", err)
 	}
 }
@@ -217,7 +221,7 @@ func (r *Runner) keep(s *owned, p *program) {
 	defer r.mu.Unlock()
 	if s.over {
 		p.ended.Store(true)
-		signalGroup(p.group, true)
+		group.Signal(p.group, true)
 		return
 	}
 	s.programs[p] = true
@@ -254,7 +258,7 @@ func (r *Runner) wait(ctx context.Context, limit time.Duration, p *program) (exi
 // call: a process that left the group and closed its output is found only at
 // the end of the session, or when the call was cut short.
 func (r *Runner) leave(s *owned, p *program, open, cut bool) int {
-	if !open && !cut && !groupExists(p.group) {
+	if !open && !cut && !group.Exists(p.group) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(s.programs, p)
@@ -362,7 +366,7 @@ func (r *Runner) close(ctx context.Context) error {
 	}()
 	select {
 	case <-idle:
-		r.guard.dismiss()
+		r.guard.Dismiss()
 		return err
 	case <-ctx.Done():
 		// The guard stays, and ends them when this process has ended.
@@ -445,6 +449,6 @@ func signalGroups(left []survivor, kill bool) {
 	}
 	slices.SortFunc(groups, cmp.Compare)
 	for _, g := range slices.Compact(groups) {
-		signalGroup(g, kill)
+		group.Signal(g, kill)
 	}
 }

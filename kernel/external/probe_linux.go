@@ -1,3 +1,0 @@
-package external
-
-func marked(marker string) ([]int, bool) { return findMarked(marker), true }
