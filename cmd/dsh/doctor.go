@@ -14,6 +14,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/credential"
+	"dsh/kernel/process"
 	"dsh/kernel/profile"
 	"dsh/kernel/session"
 	"dsh/plugins"
@@ -93,10 +94,11 @@ func (p *program) diagnose(ctx context.Context) []check {
 		name = "sdk"
 	}
 	data := home
+	var confined check
 	loaded, err := p.loadProfile(name)
 	if err == nil {
 		data = loaded.Settings.Home // a profile may keep its data elsewhere
-		err = p.tryCompose(ctx, loaded)
+		confined, err = p.tryCompose(ctx, loaded)
 	}
 	checks = append(checks, checkHome(data))
 	checks = append(checks, p.checkOthers(home, name)...)
@@ -104,7 +106,7 @@ func (p *program) diagnose(ctx context.Context) []check {
 		checks = append(checks, check{"profile " + name, checkFail, err.Error(), "correct the named lines; dsh profiles check " + name + " looks again"})
 	} else {
 		checks = append(checks, check{Name: "profile " + name, Status: checkOK, Detail: fmt.Sprintf("%d rows compose, from %s", len(loaded.Entries), strings.Join(loaded.Layers, ", "))})
-		checks = append(checks, p.checkStore(ctx, loaded))
+		checks = append(checks, p.checkStore(ctx, loaded), confined)
 		checks = append(checks, p.checkCredentials(ctx, loaded)...)
 	}
 	if loaded != nil {
@@ -180,15 +182,50 @@ func (p *program) checkOthers(home, used string) []check {
 }
 
 // tryCompose builds a profile and lets go of it before it starts. What its load
-// tasks say about that is no news.
-func (p *program) tryCompose(ctx context.Context, loaded *profile.Profile) error {
+// tasks say about that is no news. It gives what can be said of confinement.
+func (p *program) tryCompose(ctx context.Context, loaded *profile.Profile) (confined check, err error) {
 	opts := p.kernelOptions(loaded)
 	opts.Log = nil
 	k, err := kernel.Compose(ctx, opts)
 	if err != nil {
-		return err
+		return check{}, err
 	}
-	return k.Stop()
+	return checkConfinement(k), k.Stop()
+}
+
+// checkConfinement says how programs are confined under the profile, and how much
+// of that this machine can hold (case B102).
+func checkConfinement(k *kernel.Kernel) check {
+	c := check{Name: "confinement", Status: checkWarn}
+	const rows = "a profile confines programs with the rows permissions and sandbox"
+	policy, ok := kernel.Seam[process.Policy](k)
+	if !ok {
+		c.Detail, c.Fix = "nothing says how programs are to be confined", rows
+		return c
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	wanted := policy.Confinement(dir)
+	if !wanted.Confines() {
+		c.Detail, c.Fix = "programs run with all your rights, as the preset says", "run this in a container, or take another preset (DSH_PERMISSION_MODE)"
+		return c
+	}
+	confiner, ok := kernel.Seam[process.Confiner](k)
+	if !ok {
+		c.Detail, c.Fix = wanted.Mode+" is wanted, and nothing can confine programs", rows
+		return c
+	}
+	reached := confiner.Probe(wanted)
+	c.Detail = fmt.Sprintf("%s, held: %s", wanted.Mode, reached.Level)
+	if reached.Missing != "" {
+		c.Detail += ", " + reached.Missing
+		c.Fix = "commands that are not known to be harmless are asked about; `strict: true` in the row permissions refuses to run them"
+		return c
+	}
+	c.Status = checkOK
+	return c
 }
 
 // checkStore keeps a session, reads it back and removes it, so that any store
