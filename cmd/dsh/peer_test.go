@@ -19,7 +19,7 @@ import (
 
 // patience bounds every wait of a test for the program. Nothing is measured by
 // it: a wait that lasts so long is a hang.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // entry is one line of a conversation, or a note about the process.
 type entry struct {

@@ -445,6 +445,8 @@ func TestB22Cut(t *testing.T) {
 // TestEscalation: somebody who allows a write that the confinement forbids lets
 // that one command run without; a rule does not.
 func TestEscalation(t *testing.T) {
+	// The checkout may lie in the folder for temporary files, which calls may write.
+	t.Setenv("TMPDIR", t.TempDir())
 	outside, err := os.MkdirTemp(".", "outside")
 	if err != nil {
 		t.Fatal(err)
