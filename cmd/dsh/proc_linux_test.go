@@ -69,9 +69,14 @@ func TestB75Stalled(t *testing.T) {
 	must(u.send(promptFrame("flood", "flood", "flood")))
 	awaitRest(t, u.stored("flood"))
 
-	before, began := busy(t, pid), time.Now()
-	time.Sleep(stall)
-	if share := float64(busy(t, pid)-before) / float64(time.Since(began)); share > 0.05 {
+	// On a loaded machine it may take a while to come to rest; what spins never does.
+	share := 1.0
+	for windows := 0; share > 0.05 && windows < 5; windows++ {
+		before, began := busy(t, pid), time.Now()
+		time.Sleep(stall)
+		share = float64(busy(t, pid)-before) / float64(time.Since(began))
+	}
+	if share > 0.05 {
 		t.Errorf("it works %.0f%% of the time it waits", share*100)
 	}
 	if peak := memory(t, pid, "VmHWM"); peak > 150<<20 {
