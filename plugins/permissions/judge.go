@@ -203,6 +203,8 @@ func (j *Judge) advice(s tool.Spec, f findings) string {
 	switch {
 	case f.ask != nil:
 		return "Go on without it, or tell the user what has to be done by hand."
+	case f.beyond != "" && j.Word == process.ReadOnly:
+		return "Nothing may be written here: report what you have found, or tell the user that this needs another preset (DSH_PERMISSION_MODE)."
 	case f.beyond != "":
 		return "Write within the working directories, or tell the user that this needs a further folder in `writable` of the profile's permissions, or another preset (DSH_PERMISSION_MODE)."
 	case f.danger != "" || f.unclear != "":
