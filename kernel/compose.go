@@ -124,11 +124,6 @@ func Compose(ctx context.Context, opts Options) (*Kernel, error) {
 // ErrNoPlugin is Options.External's answer to a name it does not know.
 var ErrNoPlugin = errors.New("no such plugin")
 
-// Check reports all that is wrong with a profile without building anything.
-func Check(plugins []Plugin, p *profile.Profile) error {
-	return Options{Plugins: plugins, Profile: p}.Check()
-}
-
 // Check reports all that is wrong with the profile without building anything.
 func (o Options) Check() error {
 	_, err := (&Kernel{opts: o}).rows()

@@ -40,7 +40,7 @@ func TestProfiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := kernel.Check(plugins.Builtin(), p); err != nil {
+			if err := (kernel.Options{Plugins: plugins.Builtin(), Profile: p}).Check(); err != nil {
 				t.Error(err)
 			}
 			if p.Summary == "" {
