@@ -309,7 +309,7 @@ func (s *supervisor) explain(caller, joined context.Context, i *instance, limit 
 	if i.ctx.Err() != nil {
 		return &failure{fmt.Sprintf("the plugin %s ended during the call (%s)%s", s.name, i.program.exit, i.program.said()), err, true, false}
 	}
-	if errors.Is(joined.Err(), context.DeadlineExceeded) {
+	if errors.Is(joined.Err(), context.DeadlineExceeded) || overdue(joined, code) {
 		return &failure{fmt.Sprintf("the plugin %s did not answer within %v", s.name, limit), err, false, true}
 	}
 	st, ok := status.FromError(err)
@@ -328,8 +328,16 @@ func (s *supervisor) explain(caller, joined context.Context, i *instance, limit 
 	return &failure{fmt.Sprintf("the plugin %s: %s", s.name, text), err, false, false}
 }
 
+// overdue reports whether a call was cut off at its limit by the other side: the
+// limit goes with the call, and the plugin's clock may be the first to say so.
+func overdue(joined context.Context, code codes.Code) bool {
+	deadline, ok := joined.Deadline()
+	return ok && (code == codes.Canceled || code == codes.DeadlineExceeded) && time.Until(deadline) < clockSlack
+}
+
 // Bounds of what is said about a failed call.
 const (
+	clockSlack   = 50 * time.Millisecond
 	endNotice    = 500 * time.Millisecond
 	maxErrorText = 4000
 )
