@@ -38,6 +38,9 @@ type Chunk struct {
 	Block *Block `json:"block"`
 	// Usage is the account so far (usage).
 	Usage *Usage `json:"usage"`
+	// MessageID is the provider's id of the answer, where it tells one (usage). An
+	// adapter that knows it sends a usage chunk before the first block.
+	MessageID string `json:"messageId"`
 	// Reason says why the answer ended (finish).
 	Reason *FinishReason `json:"reason"`
 	// ReplayState is opaque to everybody but the adapter that made it, which
@@ -51,6 +54,11 @@ type FinishReason struct {
 	Kind string `json:"kind"`
 	// Failure is set for kind error.
 	Failure *Failure `json:"failure,omitzero"`
+	// Native is the provider's own word where Kind says less than it, such as
+	// refusal or stop_sequence of the Messages API; "" elsewhere.
+	Native string `json:"native,omitzero"`
+	// Sequence is the stop sequence that was met, "" without one.
+	Sequence string `json:"sequence,omitzero"`
 }
 
 // Kinds of FinishReason.
@@ -124,6 +132,9 @@ func (c *Chunk) AppendJSON(dst []byte) ([]byte, error) {
 	case ChunkUsage:
 		dst = append(dst, `,"usage":`...)
 		dst, err = wirejson.Append(dst, c.Usage)
+		if c.MessageID != "" {
+			member("messageId", c.MessageID)
+		}
 	case ChunkFinish:
 		dst = append(dst, `,"reason":`...)
 		dst, err = wirejson.Append(dst, c.Reason)

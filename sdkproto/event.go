@@ -147,18 +147,20 @@ type TurnEndReason struct {
 	Kind string `json:"kind"`
 	// Error is set for kind error.
 	Error *Failure `json:"error,omitzero"`
-	// Reason is set for kind aborted.
+	// Reason is set for kind aborted, and for blocked where a hook says why.
 	Reason *AbortReason `json:"reason,omitzero"`
 }
 
 // Kinds of TurnEndReason.
 const (
-	EndCompleted   = "completed"
-	EndMaxTokens   = "max-tokens"
-	EndMaxSteps    = "max-steps"
-	EndError       = "error"
-	EndAborted     = "aborted"
-	EndBlocked     = "blocked"
+	EndCompleted = "completed"
+	EndMaxTokens = "max-tokens"
+	EndMaxSteps  = "max-steps"
+	EndError     = "error"
+	EndAborted   = "aborted"
+	EndBlocked   = "blocked"
+	// EndDeferred: a hook put a call off; the turn ended without running it.
+	EndDeferred    = "deferred"
 	EndInterrupted = "interrupted"
 )
 
@@ -233,6 +235,11 @@ type AssistantMessage struct {
 	Usage   *Usage  `json:"usage,omitzero"`
 	// Interrupted marks an answer that was cut off by a cancellation.
 	Interrupted bool `json:"interrupted,omitzero"`
+	// MessageID is the provider's id of the answer, Native and Sequence are those
+	// of its FinishReason; all "" where the provider does not tell.
+	MessageID string `json:"messageId,omitzero"`
+	Native    string `json:"native,omitzero"`
+	Sequence  string `json:"sequence,omitzero"`
 }
 
 // ToolCall records that a call is taken up.

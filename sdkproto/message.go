@@ -18,6 +18,8 @@ const (
 	BlockToolCall   = "tool-call"
 	BlockToolResult = "tool-result"
 	BlockImage      = "image"
+	// BlockRedacted is reasoning that the provider gave in a form only it can read.
+	BlockRedacted = "redacted-reasoning"
 )
 
 // Block is one content block; Type says which members it has. A block that was
@@ -27,6 +29,9 @@ type Block struct {
 	Type string
 	// Text is that of a text or reasoning block.
 	Text string
+	// Signature proves to the provider that a reasoning block is its own; "" where
+	// it gives none. It goes back to the same model only (case B59).
+	Signature string
 	// ID, Name and Arguments make a tool-call; Arguments is JSON text.
 	ID, Name, Arguments string
 	// ToolCallID, Content and IsError make a tool-result.
@@ -36,7 +41,8 @@ type Block struct {
 	// Attachment refers to stored bytes (image).
 	Attachment *Attachment
 	// Data and MimeType are an inline image, and Name its name if it has one:
-	// base64, only ever inside session/prompt.
+	// base64, only ever inside session/prompt. Data is also the text of a
+	// redacted-reasoning block.
 	Data, MimeType string
 
 	// raw is kept only when the fields above do not say it all.
@@ -75,6 +81,7 @@ func InlineImage(name, mimeType string, image []byte) Block {
 type blockFields struct {
 	Type       string      `json:"type"`
 	Text       string      `json:"text"`
+	Signature  string      `json:"signature"`
 	ID         string      `json:"id"`
 	Name       string      `json:"name"`
 	Arguments  string      `json:"arguments"`
@@ -108,13 +115,13 @@ func (b *Block) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		switch typ {
-		case BlockText, BlockReasoning, BlockToolCall, BlockToolResult, BlockImage:
+		case BlockText, BlockReasoning, BlockRedacted, BlockToolCall, BlockToolResult, BlockImage:
 			return err
 		}
 		f = blockFields{Type: typ}
 	}
 	*b = Block{
-		Type: f.Type, Text: f.Text, ID: f.ID, Name: f.Name, Arguments: f.Arguments, ToolCallID: f.ToolCallID,
+		Type: f.Type, Text: f.Text, Signature: f.Signature, ID: f.ID, Name: f.Name, Arguments: f.Arguments, ToolCallID: f.ToolCallID,
 		Content: f.Content, IsError: f.IsError, Attachment: f.Attachment, Data: f.Data, MimeType: f.MimeType,
 	}
 	compact, err := wirejson.Compact(data)
@@ -144,6 +151,11 @@ func (b Block) MarshalJSON() ([]byte, error) {
 	switch b.Type {
 	case BlockText, BlockReasoning:
 		member("text", b.Text)
+		if b.Type == BlockReasoning && b.Signature != "" {
+			member("signature", b.Signature)
+		}
+	case BlockRedacted:
+		member("data", b.Data)
 	case BlockToolCall:
 		member("id", b.ID)
 		member("name", b.Name)

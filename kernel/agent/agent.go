@@ -26,9 +26,29 @@ type Spec struct {
 	// Parent is the delegating session's id, "" for a root; Depth is 0 for a root.
 	Parent string
 	Depth  int
+	// ParentCall is the id of the call that delegated, "" for a root.
+	ParentCall string
 	// Seed are facts that a new session begins with, before any message: they are
 	// appended when the watchers know the agent.
 	Seed []session.Draft
+	// System changes the system prompt; nil leaves it as the sections make it.
+	System *System
+	// MaxSteps bounds the model requests of one turn; 0 leaves it to the loop.
+	MaxSteps int
+	// Type is the name of the Definition that the agent was made from, "" without.
+	Type string
+	// Fallbacks answer in turn, for the rest of a turn, where the model of Route is
+	// overloaded or not there.
+	Fallbacks []llm.Route
+}
+
+// System is what a client says about the system prompt (S036).
+type System struct {
+	// Replace takes the place of all sections; "" is a session without a system
+	// prompt. nil keeps them.
+	Replace *string
+	// Append comes behind either, after a blank line.
+	Append string
 }
 
 // Mode says what Open may do.
@@ -93,6 +113,8 @@ type Cause struct {
 
 // Message is one message for an inbox.
 type Message struct {
+	// ID is the message's: a UUID that is new in the session, or "" to have one made.
+	ID string
 	// Content is kept verbatim.
 	Content []sdkproto.Block
 	Source  sdkproto.Source
@@ -102,7 +124,7 @@ type Message struct {
 
 // Receipt says what became of a posted message.
 type Receipt struct {
-	// ID is the message's, a UUID v4; "" when it was refused.
+	// ID is the message's; "" when it was refused.
 	ID string
 	// Seq is that of the event that put it into the inbox.
 	Seq int64
@@ -149,6 +171,9 @@ type Agent interface {
 	// that message from the queue, or ends the turn that runs for it. It reports
 	// whether there was anything to cancel, and does not wait for the turn's end.
 	Cancel(cause Cause, messageID string) bool
+	// Reroute has the turns that open from now on answered by another model; one
+	// that runs keeps its own (S061). Errors: those of Registry.CheckRoute.
+	Reroute(llm.Route) error
 	// WhenIdle returns when the agent is idle.
 	WhenIdle(ctx context.Context) error
 }

@@ -76,6 +76,29 @@ type Step struct {
 // parts of it, and says whether it did. It may make model requests of its own.
 type Keep func(ctx context.Context, s Step) (changed bool, err error)
 
+// Stopping is the moment when the model has answered without a call, so that the
+// turn would end.
+type Stopping struct {
+	Agent Agent
+	// Turn and Step place the answer; Last is its text.
+	Turn, Step int
+	Last       string
+	// Continued counts how often hooks have made this turn go on.
+	Continued int
+}
+
+// Onward is what a hook on stopping says. The zero value lets the turn end.
+type Onward struct {
+	// Prompt, when not "", is given to the model as a message, and the turn goes on.
+	Prompt string
+	// End, when not nil, is the reason that the turn ends with, in place of
+	// completed; nothing goes on then.
+	End *sdkproto.TurnEndReason
+}
+
+// Stop looks at a turn that would end well.
+type Stop func(ctx context.Context, s Stopping) (Onward, error)
+
 // Hooks are the chains that others hang into the life of a turn. A hook that
 // fails or panics is named in the log and does not stop the turn; what it would
 // have said is not said.
@@ -84,6 +107,7 @@ type Hooks struct {
 	contexts []hook[Context]
 	prompts  []hook[Admit]
 	keepers  []hook[Keep]
+	stops    []hook[Stop]
 }
 
 type hook[F any] struct {
@@ -110,6 +134,11 @@ func (h *Hooks) OnPrompt(o *kernel.Owner, order int, name string, f Admit) error
 // OnStep adds a keeper until o is closed.
 func (h *Hooks) OnStep(o *kernel.Owner, order int, name string, f Keep) error {
 	return add(h, &h.keepers, hook[Keep]{o, order, name, f})
+}
+
+// OnStop adds a hook on the end of turns until o is closed.
+func (h *Hooks) OnStop(o *kernel.Owner, order int, name string, f Stop) error {
+	return add(h, &h.stops, hook[Stop]{o, order, name, f})
 }
 
 func add[F any](h *Hooks, list *[]hook[F], one hook[F]) error {
@@ -216,6 +245,38 @@ func (h *Hooks) Keep(ctx context.Context, g kernel.Generation, s Step) (changed 
 		}
 	}
 	return changed, errors.Join(errs...)
+}
+
+// Stop asks the hooks on the end of a turn, one after the other, until one
+// ends it for good. The prompts of those that go on are joined with blank lines.
+func (h *Hooks) Stop(ctx context.Context, g kernel.Generation, s Stopping) (Onward, error) {
+	if h == nil {
+		return Onward{}, nil
+	}
+	var all Onward
+	var errs []error
+	for _, x := range live(h, g, &h.stops) {
+		err := contain(x.name, func() error {
+			o, err := x.f(ctx, s)
+			if err != nil {
+				return err
+			}
+			if o.Prompt != "" && all.Prompt != "" {
+				all.Prompt += "\n\n"
+			}
+			all.Prompt += o.Prompt
+			all.End = o.End
+			return nil
+		})
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if all.End != nil {
+			all.Prompt = ""
+			break
+		}
+	}
+	return all, errors.Join(errs...)
 }
 
 func contain(name string, f func() error) (err error) {

@@ -36,8 +36,15 @@ type Request struct {
 	ToolName  string
 	CallID    string
 	Arguments json.RawMessage
-	// Reason says why policy asks, in a sentence.
-	Reason string
+	// Reason says why policy asks, in a sentence; ReasonType is one of the Reason
+	// constants.
+	Reason, ReasonType string
+	// BlockedPath is the path that led to the question, "" for none. Rule and Scope
+	// name the rule that did.
+	BlockedPath string
+	Rule, Scope string
+	// Suggestions are changes of policy that would spare the next such question.
+	Suggestions []Update
 }
 
 // Answer settles a Request. Everything but AllowedOnce refuses the call.
@@ -47,6 +54,11 @@ type Answer struct {
 	Message string
 	// Arguments, when not nil, replace those of the call. They are checked again.
 	Arguments json.RawMessage
+	// Updates change the policy before the call goes on, whatever the outcome.
+	// Those that make no sense are left out and logged; the outcome stands.
+	Updates []Update
+	// Interrupt ends the turn of a refused call, as if the user had.
+	Interrupt bool
 }
 
 // Elicitation is a question of an MCP server to the user (S069).
@@ -55,6 +67,8 @@ type Elicitation struct {
 	SessionID string
 	Server    string
 	Message   string
+	// ID names the question of a server that asks to visit a page, "" else.
+	ID string
 	// Schema is the JSON Schema of the answer, nil for none; URL is set when the
 	// user is asked to visit a page instead.
 	Schema json.RawMessage
@@ -96,6 +110,7 @@ type Elicitor interface {
 type Desk struct {
 	mu        sync.Mutex
 	approvers []*approver
+	arbiters  []*approver
 }
 
 type approver struct {
@@ -109,18 +124,30 @@ func NewDesk() *Desk { return &Desk{} }
 // Register puts a behind the desk until o is closed. The one registered last
 // is asked, of those that serve a session.
 func (d *Desk) Register(o *kernel.Owner, name string, a Approver) error {
+	return d.put(o, "approver "+name, a, &d.approvers)
+}
+
+// Arbitrate puts a beside the desk until o is closed: it hears every question
+// for a session that it serves at the same time as the approver, and settles it
+// if it is the first. An Answer without an Outcome is no opinion (spec
+// stream-json 6.5 rule 3).
+func (d *Desk) Arbitrate(o *kernel.Owner, name string, a Approver) error {
+	return d.put(o, "arbiter "+name, a, &d.arbiters)
+}
+
+func (d *Desk) put(o *kernel.Owner, name string, a Approver, list *[]*approver) error {
 	one := &approver{o, a}
-	if err := o.OnClose("approver "+name, func(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := o.OnClose(name, func(context.Context) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.approvers = slices.DeleteFunc(d.approvers, func(x *approver) bool { return x == one })
+		*list = slices.DeleteFunc(slices.Clone(*list), func(x *approver) bool { return x == one })
 		return nil
 	}); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.approvers = append(d.approvers, one)
+	*list = append(slices.Clone(*list), one)
 	return nil
 }
 

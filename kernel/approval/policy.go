@@ -63,8 +63,16 @@ const (
 	RemoveDirectories = "removeDirectories"
 )
 
-// Update changes the policy of a session (spec stream-json 7.6). Where it is
-// kept beyond the session is for whoever takes it from a client.
+// Destinations of an Update (spec stream-json 7.6).
+const (
+	DestinationSession = "session"
+	DestinationLocal   = "localSettings"
+	DestinationProject = "projectSettings"
+	DestinationUser    = "userSettings"
+	DestinationFlags   = "cliArg"
+)
+
+// Update changes the policy of a session (spec stream-json 7.6).
 type Update struct {
 	// Type is one of the constants; the other members go with the types that they
 	// are named after.
@@ -74,6 +82,9 @@ type Update struct {
 	Behavior    string   `json:"behavior,omitzero"`
 	Mode        string   `json:"mode,omitzero"`
 	Directories []string `json:"directories,omitzero"`
+	// Destination says where the change is kept: one of the constants; "" is the
+	// session.
+	Destination string `json:"destination,omitzero"`
 }
 
 // Denial is a call that was refused by a rule, a mode, a hook or a person (spec
@@ -98,8 +109,10 @@ type Policy interface {
 	// forbidden is an error.
 	SetMode(sessionID, cwd, mode string) error
 	// Update changes the rules, the mode or the folders of a session, from the next
-	// call on. Updates that make no sense change nothing; the error joins what is
-	// wrong with each.
+	// call on, and writes those whose Destination is a settings file into it, so
+	// that nothing else in the file changes and no reader sees half of it. Updates
+	// that make no sense, or cannot be written, change nothing; the error joins what
+	// is wrong with each.
 	Update(sessionID, cwd string, updates []Update) error
 	// Denials lists the refused calls of a turn of a root session and of those
 	// that it delegated to, in order; only the latest turn is kept.

@@ -36,6 +36,8 @@ type Route struct {
 type Info struct {
 	// ContextWindow is in tokens; 0 is unknown.
 	ContextWindow int64
+	// MaxOutput is the most that one answer may hold, in tokens; 0 is unknown.
+	MaxOutput int64
 	// Images says that the model takes images.
 	Images bool
 	// Price is nil when it is not known; nobody may guess it then (case B87).
@@ -50,7 +52,21 @@ type Price struct {
 	// did, Output for reasoning too.
 	Input     float64 `json:"input"`
 	CacheRead float64 `json:"cacheRead"`
-	Output    float64 `json:"output"`
+	// CacheWrite counts for tokens that were put into the cache; 0 where the
+	// provider charges them like Input and counts them there.
+	CacheWrite float64 `json:"cacheWrite,omitzero"`
+	Output     float64 `json:"output"`
+}
+
+// Cost is what a request came to, in Currency. A nil Price costs nothing that is
+// known: 0.
+func (p *Price) Cost(u *sdkproto.Usage) float64 {
+	if p == nil || u == nil {
+		return 0
+	}
+	const million = 1e6
+	return (float64(u.InputTokens)*p.Input + float64(u.CacheReadTokens)*p.CacheRead +
+		float64(u.CacheWriteTokens)*p.CacheWrite + float64(u.OutputTokens)*p.Output) / million
 }
 
 // Request is one model request. It is a pure function of the session's log.

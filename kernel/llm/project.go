@@ -28,7 +28,7 @@ func Project(history []sdkproto.Message) []sdkproto.Message {
 				}
 			case sdkproto.BlockToolCall:
 				b = sdkproto.Block{Type: b.Type, ID: b.ID, Name: b.Name, Arguments: projectArguments(b.Arguments)}
-			case sdkproto.BlockReasoning, sdkproto.BlockToolResult, sdkproto.BlockImage:
+			case sdkproto.BlockReasoning, sdkproto.BlockRedacted, sdkproto.BlockToolResult, sdkproto.BlockImage:
 			default:
 				continue
 			}

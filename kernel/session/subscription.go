@@ -30,6 +30,8 @@ type Settled struct {
 	Provider string
 	// Parent is the delegating session's id, AgentID the child's agent id.
 	Parent, AgentID string
+	// Call is the id of the parent's call that started the child.
+	Call string
 	// StopReason is one of the sdkproto Stop reasons.
 	StopReason string
 	// Last is the child's selected output; nil when it produced none.

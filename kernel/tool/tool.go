@@ -83,6 +83,8 @@ type Invocation struct {
 	// Hidden says which files, given by absolute paths, a call may not read although
 	// they lie below what it is about; a gate sets it. nil hides none.
 	Hidden func(path string) bool
+	// Advice is what stages in front of the rules say of the call.
+	Advice Advice
 	// Emit records facts between the call and its result, for example todo/write.
 	// It may be called until Call returns.
 	Emit func(...session.Draft) error
@@ -98,8 +100,12 @@ type Result struct {
 	IsError bool
 	// Error classifies a failure for programs; nil without one.
 	Error *sdkproto.ToolError
-	// Meta is a JSON value for presentation only, nil for none.
+	// Meta is a JSON value for presentation only, nil for none. Under the dialect
+	// claude it is the structured result of spec stream-json 9.
 	Meta json.RawMessage
+	// EndTurn, when not nil, ends the turn with this reason once the results of the
+	// calls beside this one are in; kind aborted cancels those, too.
+	EndTurn *sdkproto.TurnEndReason
 }
 
 // Tool does something for the model.

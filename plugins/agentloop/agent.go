@@ -11,6 +11,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/llm"
 	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/sdkproto"
@@ -48,6 +49,7 @@ type actor struct {
 	looping bool          // the present run's goroutine has begun
 	turn    *turn         // the turn that runs
 	opening func()        // cuts the hooks on the turn that opens short; nil without
+	route   llm.Route     // of the turns to come
 	stopped bool
 }
 
@@ -59,6 +61,17 @@ func (a *actor) Spec() agent.Spec { return a.spec }
 
 // Life ends when the agent is closed.
 func (a *actor) Life() context.Context { return a.life }
+
+// Reroute has later turns answered by another model.
+func (a *actor) Reroute(to llm.Route) error {
+	if _, err := a.r.CheckRoute(to); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.route = to
+	return nil
+}
 
 // Log is the session's log.
 func (a *actor) Log() *session.Log { return a.session }
@@ -104,7 +117,10 @@ func (a *actor) Post(messages ...agent.Message) []agent.Receipt {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range messages {
-		id := uuid.NewString()
+		id := m.ID
+		if id == "" {
+			id = uuid.NewString()
+		}
 		seq, woke, err := a.accept(sdkproto.Message{Content: slices.Clone(m.Content), Source: m.Source, Role: sdkproto.RoleUser, ID: id}, m.Target)
 		switch {
 		case err != nil:

@@ -61,8 +61,8 @@ func (r *Registry) resolve(g kernel.Generation, route llm.Route) (adapter llm.Ad
 // prepare finds the adapter and builds the header of the next request. Tools
 // and route are looked at anew each time; the system prompt is fixed for as
 // long as the session is live (spec jsonrpc 10.7).
-func (a *actor) prepare(g kernel.Generation, view *tool.View) (p prepared) {
-	adapter, to, err := a.r.resolve(g, a.spec.Route)
+func (a *actor) prepare(g kernel.Generation, view *tool.View, route llm.Route) (p prepared) {
+	adapter, to, err := a.r.resolve(g, route)
 	if err != nil {
 		var unknown *llm.NoAdapterError
 		if errors.As(err, &unknown) {

@@ -8,6 +8,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/llm"
 	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/sdkproto"
@@ -21,6 +22,8 @@ type opening struct {
 	generation kernel.Generation
 	view       *tool.View
 	leave      func()
+	// wanted is the route of the turn before an adapter has filled it in.
+	wanted llm.Route
 	// prompt is the id of the message that the hooks have seen, "" for none;
 	// hooked says that they were asked at all.
 	prompt string
@@ -37,7 +40,10 @@ func (a *actor) open(claimed func()) *opening {
 	o := &opening{}
 	o.generation, o.leave = a.r.root.Enter()
 	o.view = a.view.At(o.generation)
-	o.prepared = a.prepare(o.generation, o.view)
+	a.mu.Lock()
+	o.wanted = a.route
+	a.mu.Unlock()
+	o.prepared = a.prepare(o.generation, o.view, o.wanted)
 	if a.r.hooks.Any(o.generation) && o.err == nil {
 		claimed()
 		a.ask(o)

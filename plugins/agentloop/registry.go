@@ -222,7 +222,7 @@ func (r *Registry) newActor(spec agent.Spec, log *session.Log, state *session.St
 		}
 	}
 	a := &actor{
-		r: r, spec: spec, filters: filters, owner: r.owner.Child("session " + spec.ID),
+		r: r, spec: spec, route: spec.Route, filters: filters, owner: r.owner.Child("session " + spec.ID),
 		session: log, state: state, view: r.tools.View(filters),
 		resumed: log.Next() > 0, status: sdkproto.StatusIdle,
 	}

@@ -25,6 +25,7 @@ type turn struct {
 	// generation and view are those in which the turn opened.
 	generation kernel.Generation
 	view       *tool.View
+	wanted     llm.Route
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	// failed counts the failed calls since the last good one.
@@ -134,7 +135,7 @@ func (a *actor) claim(o *opening) (*turn, error) {
 	}
 	var last session.Brackets
 	a.session.View(func() { last = a.state.Brackets })
-	t := &turn{a: a, number: last.Turn + 1, step: 1, generation: o.generation, view: o.view}
+	t := &turn{a: a, number: last.Turn + 1, step: 1, generation: o.generation, view: o.view, wanted: o.wanted}
 	if o.blocked != nil {
 		_, err := a.session.Append(
 			session.Draft{Type: sdkproto.TypeTurnStart, Data: &sdkproto.TurnStart{Turn: t.number}},
@@ -285,7 +286,7 @@ func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 		case t.step >= config.MaxSteps:
 			return sdkproto.TurnEndReason{Kind: sdkproto.EndMaxSteps}, nil
 		}
-		if p = t.a.prepare(t.generation, t.view); p.err != nil {
+		if p = t.a.prepare(t.generation, t.view, t.wanted); p.err != nil {
 			return sdkproto.TurnEndReason{}, p.err
 		}
 		if err := t.nextStep(p); err != nil {

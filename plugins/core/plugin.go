@@ -22,9 +22,9 @@ var Plugin = kernel.Define("core", "Provides the registries of models, tools, pr
 	func() Config { return Config{} },
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Provide(llm.NewRouter, tool.NewRegistry, tool.NewPipeline, prompt.NewSections,
-			agent.NewHooks, command.NewRegistry, approval.NewDesk)
+			agent.NewHooks, agent.NewDefinitions, command.NewRegistry, approval.NewDesk)
 	},
 	kernel.Provides[*llm.Router](), kernel.Provides[*tool.Registry](),
 	kernel.Provides[*tool.Pipeline](), kernel.Provides[*prompt.Sections](),
-	kernel.Provides[*agent.Hooks](), kernel.Provides[*command.Registry](), kernel.Provides[*approval.Desk](),
+	kernel.Provides[*agent.Hooks](), kernel.Provides[*agent.Definitions](), kernel.Provides[*command.Registry](), kernel.Provides[*approval.Desk](),
 )

@@ -375,3 +375,11 @@ func (m *Manager) Enable(ctx context.Context, name string, enabled bool) error {
 	}
 	return nil
 }
+
+// Attach implements contract.Servers.
+func (m *Manager) Attach(*kernel.Owner, string, contract.Host) (contract.Deliver, error) {
+	return nil, errors.New("no client hosts servers")
+}
+
+// Settled implements contract.Servers.
+func (m *Manager) Settled(context.Context) error { return nil }
