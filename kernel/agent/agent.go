@@ -153,7 +153,8 @@ func (r Receipt) Wait(ctx context.Context) error {
 // goroutine.
 type Agent interface {
 	ID() string
-	// Spec is what the agent was opened with; ID and CWD are the session's.
+	// Spec is what the agent was opened with; ID and CWD are the session's, and
+	// Route is the one of the turn that runs, or else of the next.
 	Spec() Spec
 	// Life ends when the agent is closed.
 	Life() context.Context

@@ -103,8 +103,9 @@ type Result struct {
 	// Meta is a JSON value for presentation only, nil for none. Under the dialect
 	// claude it is the structured result of spec stream-json 9.
 	Meta json.RawMessage
-	// EndTurn, when not nil, ends the turn with this reason once the results of the
-	// calls beside this one are in; kind aborted cancels those, too.
+	// EndTurn, when not nil, ends the turn with this reason once the calls that run
+	// beside this one have ended; no further call is started. Kind aborted cancels
+	// those that run, too.
 	EndTurn *sdkproto.TurnEndReason
 }
 

@@ -56,8 +56,17 @@ type actor struct {
 // ID is the session's id.
 func (a *actor) ID() string { return a.spec.ID }
 
-// Spec is what the agent was opened with.
-func (a *actor) Spec() agent.Spec { return a.spec }
+// Spec is what the agent was opened with; Route is the one in force.
+func (a *actor) Spec() agent.Spec {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	spec := a.spec
+	spec.Route = a.route
+	if a.turn != nil {
+		spec.Route = a.turn.wanted
+	}
+	return spec
+}
 
 // Life ends when the agent is closed.
 func (a *actor) Life() context.Context { return a.life }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"dsh/kernel/agent"
 	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/sdkproto"
@@ -44,7 +45,7 @@ func (t *turn) runCalls(blocks []sdkproto.Block) error {
 	for i, b := range blocks {
 		calls[i] = &call{block: b, spec: t.specOf(b.Name)}
 	}
-	for len(calls) > 0 && t.ctx.Err() == nil {
+	for len(calls) > 0 && t.ctx.Err() == nil && t.ended == nil {
 		n := 1
 		for calls[0].spec.Parallel && n < len(calls) && calls[n].spec.Parallel {
 			n++
@@ -99,7 +100,7 @@ func (t *turn) runGroup(calls []*call) (left []*call, err error) {
 	cancelled, disposed := t.ctx.Done(), t.a.life.Done()
 	var grace <-chan time.Time
 	for {
-		if t.ctx.Err() == nil {
+		if t.ctx.Err() == nil && t.ended == nil {
 			if err := g.start(); err != nil {
 				return g.abandon(err)
 			}
@@ -199,6 +200,16 @@ func (g *group) finish(index int, result tool.Result) {
 	g.running--
 	c.facts.close()
 	c.done, c.result = true, result
+	if end := result.EndTurn; end != nil && g.t.ended == nil {
+		g.t.ended = end
+		if end.Kind == sdkproto.EndAborted {
+			cause := agent.Cause{Kind: sdkproto.AbortUser}
+			if end.Reason != nil {
+				cause = agent.Cause{Kind: end.Reason.Kind, Reason: end.Reason.Reason}
+			}
+			g.t.cancel(&cancelled{cause})
+		}
+	}
 }
 
 // leave gives up waiting for calls that do not end with their context. They are

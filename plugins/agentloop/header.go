@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/llm"
 	"dsh/kernel/prompt"
 	"dsh/kernel/session"
@@ -85,6 +86,7 @@ func (a *actor) prepare(g kernel.Generation, view *tool.View, route llm.Route) (
 		if err := guard("a section of the system prompt", func() error { system = a.r.sections.System(facts); return nil }); err != nil {
 			return prepared{err: err}
 		}
+		system = withSystem(a.spec.System, system)
 		a.system = &system
 	}
 	var last session.HeaderFold
@@ -111,6 +113,24 @@ func (a *actor) prepare(g kernel.Generation, view *tool.View, route llm.Route) (
 		p.drafts = append(p.drafts, session.Draft{Type: sdkproto.TypeRequestContext, Data: context})
 	}
 	return p
+}
+
+// withSystem lays what a client says about the system prompt over the sections
+// (S036).
+func withSystem(s *agent.System, sections string) string {
+	if s == nil {
+		return sections
+	}
+	if s.Replace != nil {
+		sections = *s.Replace
+	}
+	switch {
+	case s.Append == "":
+		return sections
+	case sections == "":
+		return s.Append
+	}
+	return sections + "\n\n" + s.Append
 }
 
 // headerOf gives the header built from key and system. Sessions that begin one

@@ -156,6 +156,8 @@ type answer struct {
 	finish  string
 	failure *sdkproto.Failure
 	replay  []byte
+	// messageID, native and sequence are what the provider said of the answer.
+	messageID, native, sequence string
 	// content is that of the committed message.
 	content []sdkproto.Block
 }
@@ -206,9 +208,10 @@ func (a *answer) add(c *sdkproto.Chunk) {
 	case sdkproto.ChunkBlockEnd:
 		a.block(c.Index, c.Block.Type).whole = c.Block
 	case sdkproto.ChunkUsage:
-		a.usage = c.Usage
+		a.usage, a.messageID = c.Usage, cmp.Or(c.MessageID, a.messageID)
 	case sdkproto.ChunkFinish:
 		a.finish, a.failure, a.replay = c.Reason.Kind, c.Reason.Failure, c.ReplayState
+		a.native, a.sequence = c.Reason.Native, c.Reason.Sequence
 	}
 }
 
@@ -402,6 +405,7 @@ func (t *turn) appendAnswer(ans *answer, interrupted bool) error {
 		Type: sdkproto.TypeAssistantMessage,
 		Data: &sdkproto.AssistantMessage{
 			Turn: t.number, Step: t.step, Usage: ans.usage, Interrupted: interrupted,
+			MessageID: ans.messageID, Native: ans.native, Sequence: ans.sequence,
 			Message: sdkproto.Message{
 				Content: ans.content,
 				Source:  sdkproto.Source{Kind: sdkproto.SourceModel, Provider: config.Provider, Model: config.Model, ReplayState: ans.replay},

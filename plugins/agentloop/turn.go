@@ -30,6 +30,11 @@ type turn struct {
 	cancel     context.CancelCauseFunc
 	// failed counts the failed calls since the last good one.
 	failed int
+	// ended is the reason that a call gave to end the turn; nil without.
+	ended *sdkproto.TurnEndReason
+	// continued counts how often hooks have made the turn go on, fallbacks the
+	// routes that were given up.
+	continued, fallbacks int
 	// refused says that the provider will not have what the last request said.
 	refused bool
 }
@@ -198,8 +203,9 @@ func userMessages(msgs []sdkproto.Message) []session.Draft {
 	return drafts
 }
 
-// nextStep closes the step and opens the next one with what waits for it.
-func (t *turn) nextStep(p prepared) error {
+// nextStep closes the step and opens the next one with what a hook adds and what
+// waits for it.
+func (t *turn) nextStep(p prepared, behind ...session.Draft) error {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	steering := t.a.pending(sdkproto.TargetNextStep)
@@ -208,6 +214,7 @@ func (t *turn) nextStep(p prepared) error {
 		drafts = append(drafts, splice(sdkproto.TargetNextStep, 0, len(steering), ""))
 	}
 	drafts = append(drafts, session.Draft{Type: sdkproto.TypeStepStart, Data: &sdkproto.StepStart{Turn: t.number, Step: t.step + 1}})
+	drafts = append(drafts, behind...)
 	drafts = append(drafts, userMessages(steering)...)
 	drafts = append(drafts, p.drafts...)
 	drafts = append(drafts, prefixDraft(t.number, t.step+1, append(p.changes, t.rewritten()...))...)
@@ -254,6 +261,10 @@ func endError(f sdkproto.Failure) sdkproto.TurnEndReason {
 
 func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 	config := &t.a.r.config
+	maxSteps := config.MaxSteps
+	if own := t.a.spec.MaxSteps; own > 0 {
+		maxSteps = min(maxSteps, own)
+	}
 	for {
 		if p.err != nil {
 			return sdkproto.TurnEndReason{}, p.err
@@ -261,35 +272,47 @@ func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 		if _, err := t.keep(p, nil); err != nil {
 			return sdkproto.TurnEndReason{}, err
 		}
-		answer, err := t.request(p)
+		answer, err := t.requestOr(&p)
 		if err != nil {
 			return sdkproto.TurnEndReason{}, err
 		}
 		calls := answer.calls()
+		var behind []session.Draft
 		switch {
 		case answer.finish == sdkproto.FinishMaxTokens:
 			return sdkproto.TurnEndReason{Kind: sdkproto.EndMaxTokens}, nil
 		case len(calls) == 0:
-			return sdkproto.TurnEndReason{Kind: sdkproto.EndCompleted}, nil
-		}
-		if err := t.runCalls(calls); err != nil {
-			return sdkproto.TurnEndReason{}, err
+			onward := t.stopping(answer)
+			if onward.End != nil {
+				return *onward.End, nil
+			}
+			if onward.Prompt == "" {
+				return sdkproto.TurnEndReason{Kind: sdkproto.EndCompleted}, nil
+			}
+			t.continued++
+			behind = []session.Draft{stopDraft(onward.Prompt)}
+		default:
+			if err := t.runCalls(calls); err != nil {
+				return sdkproto.TurnEndReason{}, err
+			}
 		}
 		switch {
 		case t.ctx.Err() != nil:
 			return sdkproto.TurnEndReason{}, context.Cause(t.ctx)
+		case t.ended != nil:
+			return *t.ended, nil
 		case t.failed >= config.MaxFailedCalls:
 			return endError(sdkproto.Failure{
 				Code:    CodeTooManyFailedCalls,
 				Message: fmt.Sprintf("%d tool calls in a row failed; the turn was ended (limit maxFailedCalls)", t.failed),
 			}), nil
-		case t.step >= config.MaxSteps:
+		case t.step >= maxSteps:
 			return sdkproto.TurnEndReason{Kind: sdkproto.EndMaxSteps}, nil
 		}
 		if p = t.a.prepare(t.generation, t.view, t.wanted); p.err != nil {
 			return sdkproto.TurnEndReason{}, p.err
 		}
-		if err := t.nextStep(p); err != nil {
+		if err := t.nextStep(p, behind...); err != nil {
 			return sdkproto.TurnEndReason{}, err
 		}
 	}
