@@ -85,7 +85,9 @@ func (r *Ready) GoWithin(name string, required bool, limit time.Duration, task f
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		if err != nil {
+		// A process may end before everything is loaded.
+		cut := r.owner.Context().Err() != nil && (errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled))
+		if err != nil && !cut {
 			r.log.Warn("a load task failed", "task", name, "required", required, "error", err)
 		}
 		r.end(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 )
@@ -26,6 +27,7 @@ type Root struct {
 	exiting   chan struct{}
 
 	mu     sync.Mutex
+	signal signalHook
 	hooks  []quiesceHook
 	once   sync.Once
 	rested chan struct{}
@@ -64,6 +66,41 @@ func (r *Root) OnQuiesce(o *Owner, name string, limit time.Duration, f func(cont
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hooks = append(r.hooks, quiesceHook{o, name, limit, f})
+}
+
+// signalHook hears of signals.
+type signalHook struct {
+	owner *Owner
+	f     func(os.Signal) (takes, ends bool)
+}
+
+// OnSignal has f hear of each signal that would end the process, until o is
+// closed, in place of whoever was registered before. When it takes a signal Run
+// does nothing about it; when it also ends the process by itself, a second signal
+// cuts that end short. f must not block.
+func (r *Root) OnSignal(o *Owner, f func(os.Signal) (takes, ends bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.signal = signalHook{o, f}
+}
+
+func (r *Root) signalled(s os.Signal) (takes, ends bool) {
+	r.mu.Lock()
+	h := r.signal
+	r.mu.Unlock()
+	if h.f == nil || h.owner.Context().Err() != nil || isClosed(r.exiting) {
+		return false, false
+	}
+	return h.f(s)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Quiesce brings the process to rest, once; later calls wait for the first. A

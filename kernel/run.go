@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,8 +19,8 @@ const (
 	ExitFailure     = 1
 	ExitUsage       = 2
 	ExitInterrupted = 130
-	// ExitTerminated is used only when a second signal cuts the shutdown short;
-	// the first SIGTERM ends with ExitOK.
+	// ExitTerminated is used when a second signal cuts the shutdown short, and by
+	// front ends whose wire has it so; else the first SIGTERM ends with ExitOK.
 	ExitTerminated = 143
 )
 
@@ -75,7 +76,9 @@ func (k *Kernel) close() error {
 // Run composes and starts a profile, serves until its end, and returns the exit
 // code for main. SIGTERM ends like a finished client with ExitOK, SIGINT with
 // ExitInterrupted; a second signal returns at once. SIGHUP reloads the profile
-// where opts.Reload says how (decision R30), and else ends like SIGTERM.
+// where opts.Reload says how (decision R30), and else ends like SIGTERM. What a
+// front end does about signals goes ahead of all that (Root.OnSignal), but for a
+// reload.
 // Whatever goes wrong is said on stderr under the program's name.
 func Run(ctx context.Context, program string, stderr io.Writer, opts Options) int {
 	signals := make(chan os.Signal, 2)
@@ -90,10 +93,11 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 	done := make(chan outcome, 1)
 	ending := make(chan int, 1)
 	hangup := make(chan struct{}, 1)
+	var root atomic.Pointer[Root]
 	life, end := context.WithCancel(ctx)
 	defer end()
 	go func() {
-		code, err := serve(life, opts, ending, hangup)
+		code, err := serve(life, opts, ending, hangup, &root)
 		done <- outcome{code, err}
 	}()
 
@@ -120,6 +124,12 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 			if signalled {
 				return late
 			}
+			if r := root.Load(); r != nil {
+				if takes, ends := r.signalled(s); takes {
+					signalled = ends
+					continue
+				}
+			}
 			signalled = true
 			ending <- code
 			end()
@@ -129,13 +139,14 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 
 // serve is the whole life of a kernel. ending holds the code to end with once
 // ctx has ended.
-func serve(ctx context.Context, opts Options, ending <-chan int, hangup <-chan struct{}) (int, error) {
+func serve(ctx context.Context, opts Options, ending <-chan int, hangup <-chan struct{}, root *atomic.Pointer[Root]) (int, error) {
 	// The kernel's own context must outlive ctx: it ends last.
 	k, err := Compose(context.WithoutCancel(ctx), opts)
 	if err == nil && !k.claimed["stdio"] {
 		err = errors.Join(fmt.Errorf("profile %s serves nobody: no enabled row claims stdio; run a profile with a front end", opts.Profile.Name), k.close())
 	}
 	if err == nil {
+		root.Store(k.root)
 		err = k.Start(ctx)
 	}
 	if err != nil {

@@ -10,12 +10,15 @@ import (
 	"dsh/plugins/core"
 	"dsh/plugins/credentials"
 	"dsh/plugins/headless"
+	"dsh/plugins/hooks"
 	"dsh/plugins/instructions"
 	"dsh/plugins/jsonrpc"
+	"dsh/plugins/llmanthropic"
 	"dsh/plugins/llmdeepseek"
 	"dsh/plugins/llmopenai"
 	"dsh/plugins/llmscripted"
 	"dsh/plugins/mcp"
+	"dsh/plugins/models"
 	"dsh/plugins/permissions"
 	"dsh/plugins/persona"
 	"dsh/plugins/processlocal"
@@ -24,6 +27,7 @@ import (
 	"dsh/plugins/settings"
 	"dsh/plugins/skills"
 	"dsh/plugins/spill"
+	"dsh/plugins/streamjson"
 	"dsh/plugins/subagent"
 	"dsh/plugins/toolbash"
 	"dsh/plugins/toolfilter"
@@ -42,12 +46,15 @@ func Builtin() []kernel.Plugin {
 		core.Plugin,
 		credentials.Plugin,
 		headless.Plugin,
+		hooks.Plugin,
 		instructions.Plugin,
 		jsonrpc.Plugin,
+		llmanthropic.Plugin,
 		llmdeepseek.Plugin,
 		llmopenai.Plugin,
 		llmscripted.Plugin,
 		mcp.Plugin,
+		models.Plugin,
 		permissions.Plugin,
 		persona.Plugin,
 		processlocal.Plugin,
@@ -56,6 +63,7 @@ func Builtin() []kernel.Plugin {
 		settings.Plugin,
 		skills.Plugin,
 		spill.Plugin,
+		streamjson.Plugin,
 		subagent.Plugin,
 		toolbash.Plugin,
 		toolfilter.Plugin,

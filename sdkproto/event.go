@@ -380,6 +380,9 @@ type Todo struct {
 	Content string `json:"content"`
 	// Status is pending, in_progress or completed.
 	Status string `json:"status"`
+	// ActiveForm says it as something that is being done; "" under the tools' dialect
+	// dsh.
+	ActiveForm string `json:"activeForm,omitzero"`
 }
 
 // SessionEndSeed separates inherited history (resumed or forked) from live

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const binary = given('DSH_BIN', 'the dsh binary under test')
+export const dcl = given('DCL_BIN', 'the dcl binary under test')
 export const shim = given('DSH_SHIM', 'sdkproto/js/dsh.mjs')
 
 function given(name, what) {

@@ -56,8 +56,8 @@ func setup(env *testscript.Env) error {
 	return os.MkdirAll(filepath.Join(env.WorkDir, "ws"), 0o700)
 }
 
-// commands are the words of a script beside those of testscript.
-func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+// words are those of a script beside those of testscript.
+func words() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	all := map[string]func(ts *testscript.TestScript, neg bool, args []string){}
 	for name, do := range map[string]func(c call) error{
 		"run":        call.run,

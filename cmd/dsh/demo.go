@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dsh/cmd/internal/commands"
+	"dsh/cmd/internal/launch"
 	"dsh/sdkproto"
 	"dsh/sdkproto/client"
 )
@@ -33,7 +35,7 @@ else a temporary one.`,
   dsh demo 'call grep {"pattern": "func main"}'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("demo takes one prompt; put it in quotes")}
+				return launch.Usage(fmt.Errorf("demo takes one prompt; put it in quotes"))
 			}
 			return nil
 		},
@@ -62,20 +64,20 @@ func (p *program) demo(ctx context.Context, prompt string) (err error) {
 		"--profile", "sdk", "--home", home, "--log-level", "warn",
 		"--set", `rpc.toolFilter={"allow":["read","glob","grep","todo_write"]}`,
 	}
-	out := newScreen(p.pair.Out)
-	out.line("$ dsh %s", strings.Join(args[:2], " "))
+	out := commands.NewScreen(p.Pair.Out)
+	out.Line("$ dsh %s", strings.Join(args[:2], " "))
 	c, err := client.Start(ctx, client.Options{
-		Command: self, Args: args, Stderr: p.stderr,
+		Command: self, Args: args, Stderr: p.Stderr,
 		Initialize: sdkproto.InitializeParams{Provider: "scripted", Model: "scripted"},
 	})
 	if err != nil {
 		return fmt.Errorf("start the harness: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.Close(context.WithoutCancel(ctx))) }()
-	out.line("%s %s answered initialize", c.Server.Name, c.Server.Version)
+	out.Line("%s %s answered initialize", c.Server.Name, c.Server.Version)
 
 	session := c.Session("")
-	out.line("\n> %s", prompt)
+	out.Line("\n> %s", prompt)
 	run, err := session.Run(ctx, sdkproto.Text(prompt))
 	if err != nil {
 		return fmt.Errorf("send the prompt: %w", err)
@@ -87,7 +89,7 @@ func (p *program) demo(ctx context.Context, prompt string) (err error) {
 		if n.Event == nil {
 			continue
 		}
-		if err := out.live(n.Event); err != nil {
+		if err := out.Live(n.Event); err != nil {
 			return err
 		}
 	}
@@ -95,18 +97,18 @@ func (p *program) demo(ctx context.Context, prompt string) (err error) {
 	if err != nil {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
-	out.line("\nThe turn ended: %s. The scripted model counts %d tokens in and %d out.",
+	out.Line("\nThe turn ended: %s. The scripted model counts %d tokens in and %d out.",
 		result.FinishReason, result.Usage.InputTokens+result.Usage.CacheReadTokens, result.Usage.OutputTokens)
-	out.line("Every event is in %s", filepath.Join(home, "sessions.d", session.ID()+".jsonl"))
-	return out.err
+	out.Line("Every event is in %s", filepath.Join(home, "sessions.d", session.ID()+".jsonl"))
+	return out.Err()
 }
 
 // demoHome is the data folder given, or a temporary one, which is kept for the
 // log in it.
 func (p *program) demoHome() (string, error) {
-	env, _ := p.env("DSH_HOME")
-	if strings.TrimSpace(p.flags.home+env) != "" {
-		return p.home()
+	env, _ := p.Env("DSH_HOME")
+	if strings.TrimSpace(p.Flags.Home+env) != "" {
+		return p.Home()
 	}
 	home, err := os.MkdirTemp("", "dsh-demo-")
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"dsh/cmd/internal/commands"
+	"dsh/cmd/internal/launch"
 	"dsh/kernel"
 	"dsh/kernel/stdio"
 )
@@ -18,6 +20,8 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "dsh: take the standard descriptors: %v\n", err)
 		return kernel.ExitFailure
 	}
-	p := &program{pair: pair, stderr: os.Stderr, args: os.Args[1:], env: os.LookupEnv}
+	p := &program{Set: commands.Set{Program: &launch.Program{
+		Name: "dsh", Default: "sdk", Pair: pair, Stderr: os.Stderr, Args: os.Args[1:], Env: os.LookupEnv,
+	}}}
 	return p.run()
 }

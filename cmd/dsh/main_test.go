@@ -6,18 +6,21 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"dsh/cmd/internal/dcl"
 )
 
 // update rewrites the transcripts in testdata/wire with what the program does:
 // go test ./cmd/dsh -run TestWire -update
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata/wire")
 
-// TestMain makes the test binary be the programs that scripts start: dsh, and
+// TestMain makes the test binary be the programs that scripts start: dsh, dcl, and
 // dsh-probe, which is dsh with a window (see runProbe), and what the example
 // deployments start.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"dsh":         main,
+		"dcl":         func() { os.Exit(dcl.Main()) },
 		"dsh-probe":   func() { os.Exit(runProbe()) },
 		"dsh-dial":    func() { os.Exit(runDial()) },
 		"tracker-mcp": func() { os.Exit(runTracker()) },
@@ -40,7 +43,7 @@ func TestWire(t *testing.T) {
 
 func params(t *testing.T, dir string) testscript.Params {
 	return testscript.Params{
-		Dir: dir, Setup: setup, Cmds: commands(), RequireExplicitExec: true, RequireUniqueNames: true,
+		Dir: dir, Setup: setup, Cmds: words(), RequireExplicitExec: true, RequireUniqueNames: true,
 		// Otherwise a run of some of the scripts leaves a folder behind.
 		WorkdirRoot: t.TempDir(),
 	}

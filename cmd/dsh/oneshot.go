@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,11 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dsh/cmd/internal/launch"
 	"dsh/kernel"
-	"dsh/kernel/external"
 	"dsh/kernel/profile"
 	"dsh/kernel/stdio"
-	"dsh/plugins"
 	"dsh/plugins/headless"
 	"dsh/sdkproto/wirejson"
 )
@@ -88,13 +86,13 @@ func readOneShot(c *cobra.Command) (o oneShot, err error) {
 	n, notNumber := strconv.ParseInt(limit, 10, 64)
 	switch {
 	case o.asked && strings.TrimSpace(o.prompt) == "":
-		return o, usageError{fmt.Errorf("the prompt is empty; write -p TEXT, or -p - to read it from standard input")}
+		return o, launch.Usage(fmt.Errorf("the prompt is empty; write -p TEXT, or -p - to read it from standard input"))
 	case strings.HasPrefix(o.prompt, "--") && f.Lookup(name) != nil:
-		return o, usageError{fmt.Errorf("-p takes the prompt, and %q is a flag; write -p TEXT, or -p - to read it from standard input", o.prompt)}
+		return o, launch.Usage(fmt.Errorf("-p takes the prompt, and %q is a flag; write -p TEXT, or -p - to read it from standard input", o.prompt))
 	case limitGiven && (notNumber != nil || n < 1):
-		return o, usageError{fmt.Errorf("--max-tokens %q is no number of tokens; use 1 or more", limit)}
+		return o, launch.Usage(fmt.Errorf("--max-tokens %q is no number of tokens; use 1 or more", limit))
 	case formGiven && !slices.Contains(outputForms(), form):
-		return o, usageError{fmt.Errorf("--output %q is no form of output; use %s%s", form, strings.Join(outputForms(), ", "), profile.DidYouMean(form, outputForms()))}
+		return o, launch.Usage(fmt.Errorf("--output %q is no form of output; use %s%s", form, strings.Join(outputForms(), ", "), profile.DidYouMean(form, outputForms())))
 	}
 	return o, nil
 }
@@ -127,20 +125,20 @@ func (o oneShot) sets(row string) []string {
 
 // loadOneShot loads the profile with what the flags say about its row.
 func (p *program) loadOneShot(o oneShot) (loaded *profile.Profile, row string, err error) {
-	if loaded, err = p.loadProfile(p.flags.profile); err != nil {
+	if loaded, err = p.LoadProfile(p.Flags.Profile); err != nil {
 		return nil, "", err
 	}
 	row = headlessRow(loaded)
 	switch {
 	case row == "" && o.asked:
-		return nil, "", usageError{fmt.Errorf("profile %s has no row that uses headless, so it takes no -p; use profile headless, or one that extends it", loaded.Name)}
+		return nil, "", launch.Usage(fmt.Errorf("profile %s has no row that uses headless, so it takes no -p; use profile headless, or one that extends it", loaded.Name))
 	case row == "" && len(o.given) > 0:
-		return nil, "", usageError{fmt.Errorf("%s: only a row that uses headless takes this, and profile %s has none; use -p", strings.Join(o.names(), ", "), loaded.Name)}
+		return nil, "", launch.Usage(fmt.Errorf("%s: only a row that uses headless takes this, and profile %s has none; use -p", strings.Join(o.names(), ", "), loaded.Name))
 	case len(o.given) == 0:
 		return loaded, row, nil
 	}
-	p.flags.sets = append(p.flags.sets, o.sets(row)...)
-	loaded, err = p.loadProfile(p.flags.profile)
+	p.Flags.Sets = append(p.Flags.Sets, o.sets(row)...)
+	loaded, err = p.LoadProfile(p.Flags.Profile)
 	return loaded, row, err
 }
 
@@ -158,35 +156,17 @@ func (o oneShot) names() []string {
 func (p *program) runOneShot(ctx context.Context, o oneShot, opts kernel.Options) {
 	switch {
 	case o.asked && o.prompt != "-":
-		opts.Stdio = &stdio.Pair{In: strings.NewReader(o.prompt), Out: p.pair.Out}
-	case p.pair.Terminal():
-		fmt.Fprintln(p.stderr, "dsh: type the prompt; the end of input (Ctrl-D) sends it")
+		opts.Stdio = &stdio.Pair{In: strings.NewReader(o.prompt), Out: p.Pair.Out}
+	case p.Pair.Terminal():
+		p.Say("type the prompt; the end of input (Ctrl-D) sends it")
 	}
 	// To end a server, SIGTERM and SIGHUP are the orderly way, with code 0 (spec
 	// jsonrpc 1.7). A prompt that they cut short is not done.
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(ended)
-	p.code = kernel.Run(ctx, "dsh", p.stderr, opts)
-	if p.code == kernel.ExitOK && len(ended) > 0 {
-		p.code = kernel.ExitFailure
+	p.Code = kernel.Run(ctx, "dsh", p.Stderr, opts)
+	if p.Code == kernel.ExitOK && len(ended) > 0 {
+		p.Code = kernel.ExitFailure
 	}
-}
-
-func (p *program) kernelOptions(loaded *profile.Profile) kernel.Options {
-	return kernel.Options{
-		Plugins: plugins.Builtin(), External: externalPlugins(loaded), Profile: loaded,
-		Stdio: p.pair, Log: p.logger(loaded.Settings.LogLevel),
-	}
-}
-
-// externalPlugins finds the executables that rows name.
-func externalPlugins(loaded *profile.Profile) func(profile.Entry) (kernel.Plugin, error) {
-	return external.New(filepath.Join(loaded.Settings.Home, "plugins"))
-}
-
-// checkRows reports all that is wrong with the rows of a profile, and builds
-// nothing.
-func checkRows(loaded *profile.Profile) error {
-	return kernel.Options{Plugins: plugins.Builtin(), External: externalPlugins(loaded), Profile: loaded}.Check()
 }

@@ -21,6 +21,9 @@ import (
 // it: a wait that lasts so long is a hang.
 const patience = 30 * time.Second
 
+// longestLine is what a line of stream-json stays below, in bytes (checklist 8).
+const longestLine = 1_000_000
+
 // entry is one line of a conversation, or a note about the process.
 type entry struct {
 	kind  entryKind
@@ -97,6 +100,7 @@ func startUnread(name string, args, env []string, dir, stderr string) (p *peer, 
 		cmd: cmd, in: in, stderr: stderr, rules: newWireRules(),
 		changed: make(chan struct{}), exited: make(chan struct{}),
 	}
+	p.rules.stream = filepath.Base(name) == "dcl" || strings.Contains(strings.Join(args, " "), "stream-json")
 	p.note(strings.Join(append([]string{filepath.Base(name)}, args...), " "))
 	go func() {
 		_ = cmd.Wait() // the state tells
@@ -142,6 +146,9 @@ func (p *peer) take(line []byte) {
 	if err != nil {
 		p.breaks(fmt.Errorf("a line of standard output is no JSON: %w: %.200q", err, line))
 		return
+	}
+	if p.rules.stream && (len(e.line) >= longestLine || bytes.ContainsAny(e.line, "\u2028\u2029")) {
+		p.breaks(fmt.Errorf("a line of %d bytes, or with a separator that some readers take for the end of a line: %.200q", len(e.line), e.line))
 	}
 	if err := p.rules.received(e.value); err != nil {
 		p.breaks(fmt.Errorf("%w: %.300s", err, e.line))

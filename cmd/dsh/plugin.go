@@ -43,14 +43,14 @@ func isRowID(name string) bool {
 // it cannot be read, it is where profiles are looked up; plugins must be
 // removable all the same.
 func (p *program) dataFolder() (home string, loaded *profile.Profile, err error) {
-	if home, err = p.home(); err != nil {
+	if home, err = p.Home(); err != nil {
 		return "", nil, err
 	}
-	name := p.flags.profile
+	name := p.Flags.Profile
 	if name == "" {
 		name = "sdk"
 	}
-	loaded, err = p.loadProfile(name)
+	loaded, err = p.LoadProfile(name)
 	if err == nil {
 		home = loaded.Settings.Home
 	}

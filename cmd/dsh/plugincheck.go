@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dsh/cmd/internal/commands"
+	"dsh/cmd/internal/launch"
 	"dsh/kernel"
 	"dsh/kernel/external/conformance"
 	"dsh/sdkproto/wirejson"
@@ -33,16 +35,16 @@ one short question, which may cost something. A hook, section or command is used
 invented data.`,
 		Example: `  dsh plugin check ./greeter
   dsh plugin check ./jira --config '{"project":"ABC"}' --call 'jira_get={"key":"ABC-1"}'`,
-		Args: arguments(1, 1, "the path of one program, or the name of one in the folder plugins"),
+		Args: commands.Arguments(1, 1, "the path of one program, or the name of one in the folder plugins"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := conformance.Options{Config: []byte(config)}
 			if !isObject(config) {
-				return usageError{fmt.Errorf("--config takes a JSON object, not %q", config)}
+				return launch.Usage(fmt.Errorf("--config takes a JSON object, not %q", config))
 			}
 			for _, one := range calls {
 				tool, arguments, ok := strings.Cut(one, "=")
 				if !ok || tool == "" || !isObject(arguments) {
-					return usageError{errors.New("--call takes TOOL=JSON, where JSON is an object")}
+					return launch.Usage(errors.New("--call takes TOOL=JSON, where JSON is an object"))
 				}
 				o.Calls = append(o.Calls, conformance.Call{Tool: tool, Arguments: []byte(arguments)})
 			}
@@ -55,7 +57,7 @@ invented data.`,
 	}
 	c.Flags().StringVar(&config, "config", "{}", "the config to check with, a `JSON` object")
 	c.Flags().StringArrayVar(&calls, "call", nil, "a call that must have a good result: `TOOL=JSON`; may be repeated")
-	jsonFlag(c, &asJSON)
+	commands.JSONFlag(c, &asJSON)
 	return c
 }
 
@@ -89,15 +91,15 @@ func (p *program) checkPlugin(ctx context.Context, o conformance.Options, asJSON
 		}
 		line := fmt.Sprintf("%-5s %s", one.Status, one.Name)
 		if one.Reason != "" {
-			line += ": " + indent(one.Reason)
+			line += ": " + launch.Indent(one.Reason)
 		}
-		printing = p.printf("%s\n", plain(line))
+		printing = p.Printf("%s\n", launch.Plain(line))
 	})
 	if !good {
-		p.code = kernel.ExitFailure
+		p.Code = kernel.ExitFailure
 	}
 	if asJSON {
-		return p.printJSON(outcomes)
+		return p.PrintJSON(outcomes)
 	}
 	return printing
 }

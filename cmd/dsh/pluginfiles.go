@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dsh/cmd/internal/commands"
+	"dsh/cmd/internal/launch"
 	"dsh/kernel/external"
 	"dsh/kernel/profile"
 )
@@ -38,7 +40,7 @@ With --enable the row is written into profile.yaml of the data folder, which lie
 top of every profile.`,
 		Example: `  dsh plugin add ./greeter
   dsh plugin add ./bin/jira-plugin --name jira --enable`,
-		Args: arguments(1, 1, "the path of one program, or of the folder of a Go module"),
+		Args: commands.Arguments(1, 1, "the path of one program, or of the folder of a Go module"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.addPlugin(c.Context(), args[0], name, enable)
 		},
@@ -50,7 +52,7 @@ top of every profile.`,
 
 func (p *program) addPlugin(ctx context.Context, path, name string, enable bool) error {
 	if name != "" && !isRowID(name) {
-		return usageError{fmt.Errorf("--name %q: use small letters, digits and -, a letter first", name)}
+		return launch.Usage(fmt.Errorf("--name %q: use small letters, digits and -, a letter first", name))
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -61,7 +63,7 @@ func (p *program) addPlugin(ctx context.Context, path, name string, enable bool)
 		return err
 	}
 	if info.IsDir() {
-		built, remove, err := buildPlugin(ctx, path, p.stderr)
+		built, remove, err := buildPlugin(ctx, path, p.Stderr)
 		if err != nil {
 			return err
 		}
@@ -95,7 +97,7 @@ func (p *program) addPlugin(ctx context.Context, path, name string, enable bool)
 	if there {
 		did = "replaced"
 	}
-	if err := p.printf("%s %s %s (%s) as %s\n", did, said.Name, plain(said.Version), strings.Join(said.Capabilities, ", "), target); err != nil {
+	if err := p.Printf("%s %s %s (%s) as %s\n", did, said.Name, launch.Plain(said.Version), strings.Join(said.Capabilities, ", "), target); err != nil {
 		return err
 	}
 	row := fmt.Sprintf("%s: {use: %s, checksum: %q}", name, name, sum)
@@ -104,14 +106,14 @@ func (p *program) addPlugin(ctx context.Context, path, name string, enable bool)
 		if err != nil {
 			return err
 		}
-		return p.printf("its row is in %s\n", file)
+		return p.Printf("its row is in %s\n", file)
 	}
 	for _, e := range rowsOf(loaded, name) {
 		if e.Checksum != "" && !strings.EqualFold(e.Checksum, sum) {
-			fmt.Fprintf(p.stderr, "dsh: the row %s of profile %s pins another program; put the new checksum there\n", e.ID, loaded.Name)
+			p.Say("the row %s of profile %s pins another program; put the new checksum there", e.ID, loaded.Name)
 		}
 	}
-	return p.printf("\nIts row for a profile, or for %s:\n\nplugins:\n  %s\n", filepath.Join(home, "profile.yaml"), row)
+	return p.Printf("\nIts row for a profile, or for %s:\n\nplugins:\n  %s\n", filepath.Join(home, "profile.yaml"), row)
 }
 
 // checkPluginName refuses the names that already mean something in a profile.
@@ -214,13 +216,13 @@ func (p *program) enableRow(home, name, sum, row string) (file string, err error
 	if err := os.WriteFile(filepath.Join(check, "profile.yaml"), []byte(text), 0o600); err != nil {
 		return file, err
 	}
-	options := p.profileOptions(check)
+	options := p.ProfileOptions(check)
 	options.Name, options.Patches, options.Sets = "sdk", nil, nil
 	loaded, err := profile.Load(options)
 	if !slices.ContainsFunc(rowsOf(loaded, name), func(e profile.Entry) bool { return e.ID == name && e.Checksum == sum }) {
 		return file, errors.Join(paste, err)
 	}
-	return file, p.output(file, func(w io.Writer) error {
+	return file, p.Output(file, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
@@ -296,7 +298,7 @@ rows of the profile, that of --profile or sdk, that name it.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listInstalled(c.Context(), asJSON) },
 	}
-	jsonFlag(c, &asJSON)
+	commands.JSONFlag(c, &asJSON)
 	return c
 }
 
@@ -318,9 +320,9 @@ func (p *program) listInstalled(ctx context.Context, asJSON bool) error {
 	}
 	switch {
 	case asJSON:
-		return p.printJSON(list)
+		return p.PrintJSON(list)
 	case len(list) == 0:
-		fmt.Fprintf(p.stderr, "dsh: there are no plugins in %s; dsh plugin add adds one\n", dir)
+		p.Say("there are no plugins in %s; dsh plugin add adds one", dir)
 		return nil
 	}
 	rows := [][]string{{"NAME", "VERSION", "OFFERS", "ROWS", "CHECKSUM"}}
@@ -328,11 +330,11 @@ func (p *program) listInstalled(ctx context.Context, asJSON bool) error {
 		offers := strings.Join(one.Capabilities, ", ")
 		if one.Error != "" {
 			offers = "BROKEN"
-			fmt.Fprintf(p.stderr, "dsh: plugin %s: %s\n", one.Name, plain(indent(one.Error)))
+			p.Say("plugin %s: %s", one.Name, launch.Plain(launch.Indent(one.Error)))
 		}
 		rows = append(rows, []string{one.Name, one.Version, offers, strings.Join(one.Rows, ", "), one.Checksum})
 	}
-	return p.printTable(rows)
+	return p.PrintTable(rows)
 }
 
 // rowsOf gives the enabled rows that name a plugin; loaded may be nil.
@@ -401,7 +403,7 @@ func (p *program) pluginRemove() *cobra.Command {
 		Short: "Remove a program from the folder plugins",
 		Long: `remove takes a program out of the folder plugins of the data folder. Rows that name it
 are in profiles, and stay: take them out, or a start fails for want of the plugin.`,
-		Args:              arguments(1, 1, "the name of one plugin; dsh plugin list shows them"),
+		Args:              commands.Arguments(1, 1, "the name of one plugin; dsh plugin list shows them"),
 		ValidArgsFunction: p.completeInstalled,
 		RunE:              func(_ *cobra.Command, args []string) error { return p.removePlugin(args[0]) },
 	}
@@ -424,9 +426,9 @@ func (p *program) removePlugin(name string) error {
 		return err
 	}
 	for _, row := range rowsOf(loaded, name) {
-		fmt.Fprintf(p.stderr, "dsh: the row %s of profile %s still names it; take it out, or set enabled: false\n", row.ID, loaded.Name)
+		p.Say("the row %s of profile %s still names it; take it out, or set enabled: false", row.ID, loaded.Name)
 	}
-	return p.printf("removed %s\n", path)
+	return p.Printf("removed %s\n", path)
 }
 
 func installedNames(home string) []string {
@@ -448,7 +450,7 @@ func installedNames(home string) []string {
 }
 
 func (p *program) completeInstalled(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	home, err := p.home()
+	home, err := p.Home()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

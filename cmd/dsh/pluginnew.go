@@ -12,6 +12,9 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
+	"dsh/cmd/internal/commands"
+	"dsh/cmd/internal/launch"
 )
 
 //go:embed plugintemplate
@@ -27,18 +30,18 @@ folder must not be there yet, or be empty. The module takes dsh/sdkproto/plugin 
 the source of dsh; --source says where that is.`,
 		Example: `  dsh plugin new greeter
   dsh plugin new greeter --dir ~/src/greeter --source ~/src/dsh`,
-		Args: arguments(1, 1, "the name of the plugin"),
+		Args: commands.Arguments(1, 1, "the name of the plugin"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
 			if !isRowID(name) {
-				return usageError{fmt.Errorf("%q is no name of a plugin: use small letters, digits and -, a letter first", name)}
+				return launch.Usage(fmt.Errorf("%q is no name of a plugin: use small letters, digits and -, a letter first", name))
 			}
 			if dir == "" {
 				dir = name
 			}
 			if source != "" {
 				if err := checkSource(source); err != nil {
-					return usageError{err}
+					return launch.Usage(err)
 				}
 			} else {
 				source = ownSource()
@@ -106,7 +109,7 @@ func (p *program) newPlugin(name, dir, source string) error {
 			return err
 		}
 	}
-	if err := p.printf("wrote %s\n\n", dir); err != nil {
+	if err := p.Printf("wrote %s\n\n", dir); err != nil {
 		return err
 	}
 	steps := []string{"cd " + dir}
@@ -114,7 +117,7 @@ func (p *program) newPlugin(name, dir, source string) error {
 		steps = append(steps, "# in go.mod, put the folder of dsh's source behind replace")
 	}
 	steps = append(steps, "go mod tidy", "go test ./...", "go build", "dsh plugin check ./"+name, "dsh plugin add ./"+name)
-	return p.printf("Next:\n\n  %s\n", strings.Join(steps, "\n  "))
+	return p.Printf("Next:\n\n  %s\n", strings.Join(steps, "\n  "))
 }
 
 // modulePath is a path as go.mod has it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dsh/cmd/internal/commands"
 	"dsh/kernel"
 	"dsh/kernel/profile"
 	"dsh/plugins"
@@ -23,7 +24,7 @@ wants and provides. With a name it shows a row of that plugin with every key of
 its config, the default, and what the key takes.`,
 		Example: `  dsh plugins
   dsh plugins tool-bash`,
-		Args: arguments(0, 1, "one name of a plugin"),
+		Args: commands.Arguments(0, 1, "one name of a plugin"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return pluginNames(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -47,7 +48,7 @@ func pluginNames() []string {
 
 func (p *program) listPlugins() error {
 	for _, plugin := range plugins.Builtin() {
-		if err := p.printf("%s\n    %s\n", plugin.Name, plugin.Summary); err != nil {
+		if err := p.Printf("%s\n    %s\n", plugin.Name, plugin.Summary); err != nil {
 			return err
 		}
 		if err := p.printSeams("    ", plugin); err != nil {
@@ -66,7 +67,7 @@ func (p *program) printSeams(before string, plugin kernel.Plugin) error {
 		if len(line.seams) == 0 {
 			continue
 		}
-		if err := p.printf("%s%-9s %s\n", before, line.what, strings.Join(line.seams, ", ")); err != nil {
+		if err := p.Printf("%s%-9s %s\n", before, line.what, strings.Join(line.seams, ", ")); err != nil {
 			return err
 		}
 	}
@@ -80,13 +81,13 @@ func (p *program) showPlugin(name string) error {
 		names := pluginNames()
 		return fmt.Errorf("there is no plugin %q%s; known plugins: %s", name, profile.DidYouMean(name, names), strings.Join(names, ", "))
 	}
-	if err := p.printf("# %s\n", all[i].Summary); err != nil {
+	if err := p.Printf("# %s\n", all[i].Summary); err != nil {
 		return err
 	}
 	if err := p.printSeams("# ", all[i]); err != nil {
 		return err
 	}
-	return kindOf(all[i]).Example(p.pair.Out, name)
+	return kindOf(all[i]).Example(p.Pair.Out, name)
 }
 
 func kindOf(plugin kernel.Plugin) profile.Kind {
@@ -105,7 +106,7 @@ and as the first line of a profile, for editors with the YAML language server:
 
   # yaml-language-server: $schema=/home/you/.dsh/profile.schema.json`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return writeSchema(p.pair.Out) },
+		RunE: func(*cobra.Command, []string) error { return writeSchema(p.Pair.Out) },
 	}
 }
 

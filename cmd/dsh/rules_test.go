@@ -27,7 +27,9 @@ type wireRules struct {
 	answered map[string]bool
 	sessions map[string]*sessionRules
 	asked    []string // notifications beyond the plain protocol
-	over     bool
+	// stream says that the program speaks stream-json: then see streamLine.
+	stream bool
+	over   bool
 }
 
 type sessionRules struct {
@@ -51,7 +53,40 @@ func (r *wireRules) sent(frame any) {
 	}
 }
 
+// streamLine checks what must hold of every line of the stream-json wire: a type,
+// which is not one of the two that end a client's stream (checklist 6), the ids
+// that belong to it (spec stream-json 3.1), and one answer to a request (2.2).
+func (r *wireRules) streamLine(line any) error {
+	kind := text(member(line, "type"))
+	switch kind {
+	case "", "error", "end":
+		return fmt.Errorf("a line of type %q", kind)
+	case "control_response":
+		id := show(member(line, "response", "request_id"))
+		if r.answered[id] {
+			return fmt.Errorf("a second answer to %s", id)
+		}
+		r.answered[id] = true
+	case "control_request", "control_cancel_request", "keep_alive":
+	default:
+		for _, key := range []string{"session_id", "uuid"} {
+			if !uuids.MatchString(text(member(line, key))) {
+				return fmt.Errorf("%s is no UUID", key)
+			}
+		}
+		if id := text(member(line, "uuid")); kind != "user" && r.answered[id] {
+			return fmt.Errorf("a second line with the uuid %s", id)
+		} else {
+			r.answered[id] = true
+		}
+	}
+	return nil
+}
+
 func (r *wireRules) received(frame any) error {
+	if r.stream {
+		return r.streamLine(frame)
+	}
 	if member(frame, "jsonrpc") != "2.0" {
 		return errors.New(`a frame without "jsonrpc":"2.0"`)
 	}

@@ -1,6 +1,7 @@
 // Command dshbench measures a harness binary from outside, through its wire, and
-// prints every figure as a Markdown table: the harness, a Go program that does
-// nothing, and, with -other, one more harness, all in one run on one machine.
+// prints every figure as a Markdown table: the harness on both of its wires, a Go
+// program that does nothing, and, with -other, one more harness, all in one run on
+// one machine.
 //
 //	go run ./cmd/dshbench
 //	go run ./cmd/dshbench -binary ./dsh -other 'node other.js' -runs 9
@@ -40,6 +41,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("dshbench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	binary := flags.String("binary", "", "dsh binary to measure (default: build the one of this module, stripped)")
+	stream := flags.String("dcl", "", "dcl binary to measure (default: build the one of this module, stripped)")
 	other := flags.String("other", "", "command line of another harness on the same wire, to measure beside it")
 	provider := flags.String("other-provider", "scripted", "initialize.provider of -other")
 	model := flags.String("other-model", "scripted", "initialize.model of -other")
@@ -54,18 +56,24 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	if *binary == "" {
-		*binary = filepath.Join(work, "dsh")
-		fmt.Fprintln(stderr, "building dsh")
-		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", *binary, "dsh/cmd/dsh")
+	for name, path := range map[string]*string{"dsh": binary, "dcl": stream} {
+		if *path != "" {
+			continue
+		}
+		*path = filepath.Join(work, name)
+		fmt.Fprintln(stderr, "building", name)
+		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", *path, "dsh/cmd/"+name)
 		build.Stderr = stderr
 		if err := build.Run(); err != nil {
-			return fmt.Errorf("build dsh: %w; give a binary with -binary", err)
+			return fmt.Errorf("build %s: %w; give a binary with -binary and -dcl", name, err)
 		}
 	}
 	script := filepath.Join(work, "script.yaml")
-	if err := os.WriteFile(script, []byte(modelScript), 0o600); err != nil {
-		return err
+	streamScript := filepath.Join(work, "stream.yaml")
+	for name, text := range map[string]string{script: modelScript, streamScript: streamModelScript()} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return err
+		}
 	}
 	workspace := filepath.Join(work, "workspace")
 	if err := os.Mkdir(workspace, 0o700); err != nil {
@@ -81,6 +89,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	base := append(os.Environ(), "DSH_SCRIPT="+script)
 	targets := []*target{
 		{name: "dsh", command: []string{*binary, "--profile", "sdk"}, env: base, provider: "scripted", model: "scripted", own: true},
+		{name: "dcl", command: append([]string{*stream}, streamArgs()...), env: append(os.Environ(), "DSH_SCRIPT="+streamScript), stream: true},
 		{name: "nothing", command: []string{self}, env: append(os.Environ(), roleVariable+"=answer"), nothing: true},
 	}
 	if *other != "" {

@@ -43,6 +43,8 @@ type target struct {
 	// nothing marks the program that does nothing: it takes part only where the
 	// figure says what that means. own marks dsh.
 	nothing, own bool
+	// stream says that it speaks stream-json, else JSON-RPC.
+	stream bool
 }
 
 // limit bounds every wait of a measurement.
@@ -56,6 +58,8 @@ type process struct {
 	home  string
 	timer *time.Timer
 	id    int
+	// stream is the target's.
+	stream bool
 }
 
 // start spawns the target with a fresh data folder.
@@ -78,7 +82,7 @@ func (t *target) start() (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 256<<10), home: home}
+	p := &process{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 256<<10), home: home, stream: t.stream}
 	p.timer = time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
 	return p, nil
 }
@@ -102,6 +106,9 @@ func (p *process) request(method, params string) error {
 }
 
 func (p *process) initialize(t *target) error {
+	if p.stream {
+		return p.initializeStream()
+	}
 	if err := p.request("initialize", fmt.Sprintf(`{"cwd":%q,"provider":%q,"model":%q}`, t.workspace, t.provider, t.model)); err != nil {
 		return err
 	}
@@ -116,6 +123,10 @@ func (p *process) initialize(t *target) error {
 }
 
 func (p *process) prompt(session, text string) error {
+	if p.stream {
+		_, err := fmt.Fprintf(p.in, `{"type":"user","message":{"role":"user","content":%q},"parent_tool_use_id":null,"session_id":"default"}`+"\n", text)
+		return err
+	}
 	return p.request("session/prompt", fmt.Sprintf(`{"sessionId":%q,"contentBlocks":[{"type":"text","text":%q}]}`, session, text))
 }
 
@@ -143,7 +154,18 @@ func (p *process) turn(session, text string) error {
 	if err := p.prompt(session, text); err != nil {
 		return err
 	}
+	if p.stream {
+		return p.untilResult()
+	}
 	return p.untilIdle(1)
+}
+
+// shutdown asks for the end. With stream-json the end of input is that.
+func (p *process) shutdown() error {
+	if p.stream {
+		return nil
+	}
+	return p.request("shutdown", "{}")
 }
 
 // end closes the wire and waits for the process.

@@ -106,6 +106,13 @@ type Elicitor interface {
 	Elicit(ctx context.Context, e Elicitation) (ElicitationAnswer, error)
 }
 
+// Reviewer is an arbiter that hears how elicitations were answered, and may answer
+// otherwise.
+type Reviewer interface {
+	Approver
+	Review(ctx context.Context, e Elicitation, answer ElicitationAnswer) ElicitationAnswer
+}
+
 // Desk is where questions go; whoever can answer registers there.
 type Desk struct {
 	mu        sync.Mutex
@@ -164,17 +171,36 @@ func (d *Desk) For(sessionID string) Approver {
 	return nil
 }
 
-// Elicit settles the question of an MCP server: cancel when nobody can be asked
-// or the answer is none of the three.
+// Elicit settles the question of an MCP server. Arbiters that are Elicitors are
+// asked first; an answer of theirs without an action is no opinion. Without one it
+// is put to whoever serves the session (spec stream-json 5.4): cancel when nobody
+// can be asked or the answer is none of the three. Reviewers have the last word.
 func (d *Desk) Elicit(ctx context.Context, e Elicitation) ElicitationAnswer {
-	cancel := ElicitationAnswer{Action: ActionCancel}
-	asked, ok := d.For(e.SessionID).(Elicitor)
-	if !ok {
-		return cancel
-	}
-	answer, err := asked.Elicit(ctx, e)
-	if err != nil || !slices.Contains([]string{ActionAccept, ActionDecline, ActionCancel}, answer.Action) {
-		return cancel
+	arbiters := d.beside(e.SessionID)
+	answer := d.elicit(ctx, arbiters, e)
+	for _, a := range arbiters {
+		if r, ok := a.(Reviewer); ok {
+			if other := r.Review(ctx, e, answer); other.valid() {
+				answer = other
+			}
+		}
 	}
 	return answer
+}
+
+func (d *Desk) elicit(ctx context.Context, arbiters []Approver, e Elicitation) ElicitationAnswer {
+	for _, a := range append(arbiters, d.For(e.SessionID)) {
+		asked, ok := a.(Elicitor)
+		if !ok {
+			continue
+		}
+		if answer, err := asked.Elicit(ctx, e); err == nil && answer.valid() {
+			return answer
+		}
+	}
+	return ElicitationAnswer{Action: ActionCancel}
+}
+
+func (a ElicitationAnswer) valid() bool {
+	return slices.Contains([]string{ActionAccept, ActionDecline, ActionCancel}, a.Action)
 }

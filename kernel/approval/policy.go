@@ -20,6 +20,7 @@ const (
 	ReasonMode       = "mode"
 	ReasonWorkingDir = "workingDir"
 	ReasonSafety     = "safetyCheck"
+	ReasonHook       = "hook"
 	ReasonOther      = "other"
 )
 

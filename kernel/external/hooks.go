@@ -78,6 +78,9 @@ func (h *hooks) handle(ctx context.Context, event string, data any) (*pb.HandleR
 
 // stage implements tool.Stage.
 func (h *hooks) stage(ctx context.Context, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
+	if tool.IsUnknown(t) {
+		return next(ctx, t, in) // the protocol tells of calls that can run
+	}
 	e := plugin.ToolEvent{ToolCall: plugin.ToolCall{
 		SessionID: in.SessionID, CWD: in.CWD, CallID: in.CallID, Turn: in.Turn, Step: in.Step,
 		Tool: name(t), Arguments: in.Arguments,

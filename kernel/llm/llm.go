@@ -56,13 +56,29 @@ type Price struct {
 	// provider charges them like Input and counts them there.
 	CacheWrite float64 `json:"cacheWrite,omitzero"`
 	Output     float64 `json:"output"`
+	// Long is the price of a request with a long prompt, all of it; nil where the
+	// length makes no difference.
+	Long *LongPrice `json:"long,omitzero"`
 }
 
-// Cost is what a request came to, in Currency. A nil Price costs nothing that is
-// known: 0.
+// LongPrice is what a request costs whose prompt has more than Above tokens,
+// those from and for the cache included.
+type LongPrice struct {
+	Above      int64   `json:"above"`
+	Input      float64 `json:"input"`
+	CacheRead  float64 `json:"cacheRead"`
+	CacheWrite float64 `json:"cacheWrite,omitzero"`
+	Output     float64 `json:"output"`
+}
+
+// Cost is what one request came to, in Currency; a sum of requests may have
+// another price than its parts. A nil Price costs nothing that is known: 0.
 func (p *Price) Cost(u *sdkproto.Usage) float64 {
 	if p == nil || u == nil {
 		return 0
+	}
+	if l := p.Long; l != nil && u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens > l.Above {
+		p = &Price{Input: l.Input, CacheRead: l.CacheRead, CacheWrite: l.CacheWrite, Output: l.Output}
 	}
 	const million = 1e6
 	return (float64(u.InputTokens)*p.Input + float64(u.CacheReadTokens)*p.CacheRead +

@@ -5,6 +5,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"dsh/kernel"
 )
@@ -63,6 +64,10 @@ type Servers interface {
 	// within its own limit, or ctx has ended.
 	Settled(ctx context.Context) error
 }
+
+// ErrHostClosed is the error of a Host whose client has gone for good: no further
+// Call can succeed (spec stream-json 5.6).
+var ErrHostClosed = errors.New("Stream closed")
 
 // Host carries JSON-RPC messages to a server that lives in the client of a front
 // end (spec stream-json 8).

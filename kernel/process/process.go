@@ -18,9 +18,14 @@ type Command struct {
 	// Env are NAME=VALUE pairs on top of the environment that children get, which
 	// never holds the variables a profile names as credentials (decision D28).
 	Env []string
+	// Input is what the program reads from its standard input, which then ends; nil
+	// is an empty one. A program need not read it.
+	Input []byte
 	// Output takes standard output and standard error as they come. It is called
 	// from one goroutine, and not after Run has returned.
 	Output io.Writer
+	// Errors, when not nil, takes standard error in place of Output, likewise.
+	Errors io.Writer
 	// Timeout ends the program, 0 for no limit.
 	Timeout time.Duration
 	// SessionID owns whatever the program leaves running.
@@ -46,8 +51,8 @@ type Exit struct {
 
 // Runner starts programs. Its methods may be called from any goroutine.
 type Runner interface {
-	// Run starts a program in a process group of its own, with an empty standard
-	// input and without any other descriptor, and returns soon after the program
+	// Run starts a program in a process group of its own, with no standard input but
+	// Input and without any other descriptor, and returns soon after the program
 	// itself has ended, whoever still holds its output (case B62). When ctx or the
 	// timeout ends, the whole group is ended: TERM, a short wait, KILL (case B63).
 	// An error means that nothing was started.

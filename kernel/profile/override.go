@@ -49,6 +49,9 @@ func (l *loader) parseSets() []*value {
 	for _, set := range l.opts.Sets {
 		name, data, ok := strings.Cut(set, "=")
 		pos := Position{File: "--set " + name}
+		if called := l.opts.SetNames[name]; called != "" {
+			pos.File = called
+		}
 		if !ok {
 			l.bad.add(pos, "", "there is no value; write --set row-id.key=value")
 			continue

@@ -158,6 +158,9 @@ type Options struct {
 	// row, everything else its config; a key that holds a dot, and a config key
 	// with one of those three names at the top, cannot be addressed.
 	Sets []string
+	// SetNames are what messages call the keys of Sets, for those that another flag
+	// of a program stands for; the others are "--set KEY".
+	SetNames map[string]string
 	// Env looks up environment variables; nil finds none.
 	Env func(string) (string, bool)
 	// Flags are process settings from the command line by their settings key;

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"dsh/kernel"
-	"dsh/sdkproto"
 )
 
 // Next runs the rest of the pipeline.
@@ -34,6 +33,11 @@ const (
 
 // Pipeline is what every call passes on its way to the tool.
 type Pipeline struct {
+	// Unknown is the text that answers a call of a tool that there is not, with
+	// {name} for its name; "" is that of spec jsonrpc 4.2. It is set before the
+	// first call.
+	Unknown string
+
 	mu     sync.RWMutex
 	stages []*stage
 }
@@ -68,7 +72,8 @@ func (p *Pipeline) Use(o *kernel.Owner, order int, name string, run Stage) error
 }
 
 // Call looks the tool up, checks the arguments and runs the call through the
-// stages. It always gives a result: whatever goes wrong, panics included, is
+// stages. A name that the view does not have goes through the stages as well
+// (IsUnknown). It always gives a result: whatever goes wrong, panics included, is
 // one that tells the model. arguments is the model's text.
 func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in Invocation) (res Result) {
 	defer func() {
@@ -76,17 +81,20 @@ func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in
 			res = ErrorResult("ToolError", "TOOL_FAILED", clip(fmt.Sprintf("Error: %s failed: panic: %v", name, r), 4000))
 		}
 	}()
-	t, ok := v.Lookup(name)
-	if !ok {
-		return ErrorResult("ToolNotFoundError", sdkproto.CodeUnknownTool, fmt.Sprintf("Error: unknown tool %q", clip(name, 200)))
-	}
 	if strings.TrimSpace(arguments) == "" {
 		arguments = "{}"
 	}
 	in.Arguments = []byte(arguments)
-	if err := CheckArguments(t, in.Arguments); err != nil {
+	t, ok := v.Lookup(name)
+	if !ok {
+		t = &unknown{name, p.Unknown}
+	}
+	if err := CheckArguments(t, in.Arguments); err != nil && !ok {
+		in.Arguments = []byte("{}") // nothing will read them but who refuses the call
+	} else if err != nil {
 		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", clip(fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err), 4000))
 	}
+	in.Requested = in.Arguments
 	var stages []*stage
 	p.mu.RLock()
 	for _, s := range p.stages {

@@ -35,7 +35,14 @@ type restriction struct {
 
 type hiding struct {
 	owner *kernel.Owner
-	hides func(Tool) bool
+	pick  func(Viewer) func(Tool) bool
+}
+
+// Viewer is the session that a view is for; the zero value is none.
+type Viewer struct {
+	SessionID string
+	// CWD is the session's absolute working directory.
+	CWD string
 }
 
 // NewRegistry makes an empty registry.
@@ -97,6 +104,13 @@ func (r *Registry) Restrict(o *kernel.Owner, f *Filter) error {
 // names, and nothing checks that there are any. hides is called at each read of a
 // view and must be quick.
 func (r *Registry) Hide(o *kernel.Owner, hides func(Tool) bool) error {
+	return r.HideFor(o, func(Viewer) func(Tool) bool { return hides })
+}
+
+// HideFor is Hide where what is hidden depends on who looks. pick is called once
+// for each read of a view and gives what hides its tools, nil when nothing does;
+// it must be quick and must not read a view itself.
+func (r *Registry) HideFor(o *kernel.Owner, pick func(Viewer) func(Tool) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := o.OnClose("hiding of tools", func(context.Context) error {
@@ -107,7 +121,7 @@ func (r *Registry) Hide(o *kernel.Owner, hides func(Tool) bool) error {
 	}); err != nil {
 		return fmt.Errorf("hide tools: %w", err)
 	}
-	r.hidden = append(slices.Clone(r.hidden), hiding{o, hides})
+	r.hidden = append(slices.Clone(r.hidden), hiding{o, pick})
 	return nil
 }
 
@@ -216,12 +230,20 @@ type View struct {
 	filters  []*Filter
 	own      []Tool
 	at       kernel.Generation
+	viewer   Viewer
 }
 
 // View makes the projection for an agent: the filters are its own and its
 // ancestors'; the agent's own tools are exempt from them.
 func (r *Registry) View(filters []*Filter, own ...Tool) *View {
-	return &View{r, filters, own, kernel.Now}
+	return &View{registry: r, filters: filters, own: own, at: kernel.Now}
+}
+
+// For is the view of one session: what is hidden from it alone is gone, too.
+func (v *View) For(who Viewer) *View {
+	its := *v
+	its.viewer = who
+	return &its
 }
 
 // At is the view of a turn that began under generation g: a reload since then
@@ -237,9 +259,21 @@ func (v *View) List() []Tool {
 	v.registry.mu.RLock()
 	global, restrictions, hidden := v.registry.tools, v.registry.restrictions, v.registry.hidden
 	v.registry.mu.RUnlock()
+	var hides []func(Tool) bool
+	for _, x := range hidden {
+		if !x.owner.LiveAt(v.at) {
+			continue
+		}
+		if h := x.pick(v.viewer); h != nil {
+			hides = append(hides, h)
+		}
+	}
+	isHidden := func(t Tool) bool {
+		return slices.ContainsFunc(hides, func(h func(Tool) bool) bool { return h(t) })
+	}
 	list := make([]Tool, 0, len(global)+len(v.own))
 	for _, x := range global {
-		if x.owner.LiveAt(v.at) && v.admits(x.name, restrictions) && !v.isHidden(x.tool, hidden) {
+		if x.owner.LiveAt(v.at) && v.admits(x.name, restrictions) && !isHidden(x.tool) {
 			list = append(list, x.tool)
 		}
 	}
@@ -259,18 +293,21 @@ func (v *View) Origin(name string) string {
 	return ""
 }
 
-// Lookup finds a tool by name; one that is hidden is not found.
+// Lookup finds a tool by name, or else by an alias; one that is hidden is not
+// found.
 func (v *View) Lookup(name string) (Tool, bool) {
-	for _, t := range v.List() {
+	list := v.List()
+	for _, t := range list {
 		if nameOf(t) == name {
 			return t, true
 		}
 	}
+	for _, t := range list {
+		if slices.Contains(aliasesOf(t), name) {
+			return t, true
+		}
+	}
 	return nil, false
-}
-
-func (v *View) isHidden(t Tool, hidden []hiding) bool {
-	return slices.ContainsFunc(hidden, func(x hiding) bool { return x.owner.LiveAt(v.at) && x.hides(t) })
 }
 
 func (v *View) admits(name string, restrictions []restriction) bool {
@@ -293,4 +330,12 @@ func nameOf(t Tool) string {
 		return n.Name()
 	}
 	return t.Spec().Name
+}
+
+// aliasesOf gives a tool's aliases without its schema, where it can.
+func aliasesOf(t Tool) []string {
+	if a, ok := t.(interface{ aliases() []string }); ok {
+		return a.aliases()
+	}
+	return t.Spec().Aliases
 }

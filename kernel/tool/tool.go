@@ -16,6 +16,9 @@ import (
 type Spec struct {
 	// Name matches [A-Za-z0-9_-]{1,64}.
 	Name string
+	// Aliases are further names under which a call may come, such as an old one.
+	// They are in no list and in no filter, and a tool of that name goes ahead.
+	Aliases []string
 	// Description tells the model when and how to use the tool.
 	Description string
 	// Parameters is a JSON Schema of type object.
@@ -27,6 +30,10 @@ type Spec struct {
 	Destructive bool
 	// Parallel: calls may run beside other parallel calls.
 	Parallel bool
+	// AsksUser: a call is itself a question to the person, such as AskUserQuestion
+	// and ExitPlanMode. It goes to whoever answers, in every mode and whatever rule
+	// allows it (spec stream-json 7.1, D7 there).
+	AsksUser bool
 	// Subject says what permission rules see of a call.
 	Subject Subject
 }
@@ -41,8 +48,9 @@ type Subject struct {
 	// subject.
 	Kind string
 	// Member is the argument that holds the subject. One that a call leaves out
-	// stands for the working directory when Kind is SubjectPath.
-	Member string
+	// stands for the working directory when Kind is SubjectPath, and for Default when
+	// it is SubjectText.
+	Member, Default string
 	// Dir is the argument that names the folder in which a command runs, or to
 	// which Member is relative, in place of the working directory; "" for none.
 	Dir string
@@ -77,6 +85,9 @@ type Invocation struct {
 	Generation kernel.Generation
 	// Arguments is a JSON object that the tool's schema accepts.
 	Arguments json.RawMessage
+	// Requested is what the model asked for, whatever stages have made of Arguments
+	// since: a JSON object, {} where the model's text is none.
+	Requested json.RawMessage
 	// Confinement is how programs that the call starts are confined; a gate sets
 	// it. nil confines nothing.
 	Confinement *process.Confinement

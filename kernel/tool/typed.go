@@ -40,6 +40,8 @@ type typed[P any] struct {
 // Name spares those who only want to know it the schema.
 func (t *typed[P]) Name() string { return t.spec.Name }
 
+func (t *typed[P]) aliases() []string { return t.spec.Aliases }
+
 func (t *typed[P]) Spec() Spec {
 	spec := t.spec
 	schema, err := t.schema()

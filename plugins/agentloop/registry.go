@@ -223,7 +223,7 @@ func (r *Registry) newActor(spec agent.Spec, log *session.Log, state *session.St
 	}
 	a := &actor{
 		r: r, spec: spec, route: spec.Route, filters: filters, owner: r.owner.Child("session " + spec.ID),
-		session: log, state: state, view: r.tools.View(filters),
+		session: log, state: state, view: r.tools.View(filters).For(tool.Viewer{SessionID: spec.ID, CWD: spec.CWD}),
 		resumed: log.Next() > 0, status: sdkproto.StatusIdle,
 	}
 	a.life, a.end = context.WithCancelCause(a.owner.Context())

@@ -17,6 +17,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/hook"
 	"dsh/kernel/kerneltest"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
@@ -24,6 +25,7 @@ import (
 	"dsh/plugins/agentloop"
 	"dsh/plugins/compaction"
 	"dsh/plugins/core"
+	"dsh/plugins/hooks"
 	"dsh/plugins/sessionjsonl"
 	"dsh/sdkproto"
 )
@@ -221,6 +223,7 @@ type rig struct {
 	// router and owner let a test register more.
 	router *llm.Router
 	owner  *kernel.Owner
+	engine hook.Engine
 	logs   *logs
 	kept   *kerneltest.Booted
 	// from is the seq behind what new gave, ended that behind the last turn's end.
@@ -253,6 +256,7 @@ type probe struct {
 	Router   *llm.Router
 	Tools    *tool.Registry
 	Hooks    *agent.Hooks
+	Engine   hook.Engine
 }
 
 // boot starts a profile whose provider narrow is m. config is that of the row
@@ -268,7 +272,7 @@ func boot(t *testing.T, m *narrow, home, config string) *rig {
 	plug := kernel.Define("probe", "Gives the test what it needs.", func() struct{} { return struct{}{} },
 		func(in kernel.Instance, _ struct{}) fx.Option {
 			return fx.Invoke(func(p probe) error {
-				r.reg, r.store, r.router, r.owner = p.Registry, p.Store, p.Router, in.Owner
+				r.reg, r.store, r.router, r.owner, r.engine = p.Registry, p.Store, p.Router, in.Owner, p.Engine
 				if err := p.Router.Register(in.Owner, "narrow", m); err != nil {
 					return err
 				}
@@ -282,16 +286,17 @@ func boot(t *testing.T, m *narrow, home, config string) *rig {
 				}
 				return p.Tools.Register(in.Owner, big{})
 			})
-		}, kernel.Needs[agent.Registry](), kernel.Needs[session.Store](), kernel.Needs[*llm.Router](), kernel.Needs[*tool.Registry](), kernel.Needs[*agent.Hooks]())
+		}, kernel.Needs[agent.Registry](), kernel.Needs[session.Store](), kernel.Needs[*llm.Router](), kernel.Needs[*tool.Registry](), kernel.Needs[*agent.Hooks](), kernel.Needs[hook.Engine]())
 	r.kept = kerneltest.Boot(t, kerneltest.Options{
 		Profile: "t", Home: home, FS: fstest.MapFS{"t.yaml": {Data: []byte(`
 plugins:
   core: {use: core}
   store: {use: session-jsonl}
   loop: {use: agentloop, config: {verifyRequests: true}}
+  hooks: {use: hooks}
 ` + row + `  probe: {use: probe}
 `)}},
-		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, agentloop.Plugin, compaction.Plugin, plug},
+		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, agentloop.Plugin, compaction.Plugin, hooks.Plugin, plug},
 		Log:     slog.New(slog.NewTextHandler(r.logs, nil)),
 	})
 	r.open()

@@ -9,6 +9,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/attachment"
+	"dsh/kernel/hook"
 	"dsh/kernel/llm"
 )
 
@@ -22,6 +23,7 @@ type Keeper struct {
 	hooks  *agent.Hooks
 	router *llm.Router
 	images attachment.Store // nil without
+	engine hook.Engine      // nil without
 	log    *slog.Logger
 
 	mu       sync.Mutex
@@ -33,7 +35,7 @@ type Keeper struct {
 // New makes the keeper; register hangs it before every model request.
 func New(p Params) *Keeper {
 	return &Keeper{
-		config: p.Config, owner: p.Self.Owner, hooks: p.Hooks, router: p.Router, images: p.Images, log: p.Self.Log,
+		config: p.Config, owner: p.Self.Owner, hooks: p.Hooks, router: p.Router, images: p.Images, engine: p.Engine, log: p.Self.Log,
 		accounts: map[string]*account{},
 	}
 }

@@ -13,6 +13,9 @@
 // stays, so that the provider's cache keeps what comes before the summary; so
 // does the last prompt, and all that the model has not answered yet.
 //
+// Hooks hear of each round of summaries, before and after it, and may forbid it
+// (spec stream-json 6.2, 11.9).
+//
 // A profile switches it off with `enabled: false` on its row.
 package compaction
 
@@ -22,6 +25,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/attachment"
+	"dsh/kernel/hook"
 	"dsh/kernel/llm"
 )
 
@@ -30,7 +34,7 @@ var Plugin = kernel.Define("compaction", "Shortens the history of a session befo
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Keeper).register))
 	},
-	kernel.Needs[*agent.Hooks](), kernel.Needs[*llm.Router](), kernel.Wants[attachment.Store]())
+	kernel.Needs[*agent.Hooks](), kernel.Needs[*llm.Router](), kernel.Wants[attachment.Store](), kernel.Wants[hook.Engine]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -43,4 +47,6 @@ type Params struct {
 	Router *llm.Router
 	// Images are those of the history, for the request of a summary; it may be nil.
 	Images attachment.Store `optional:"true"`
+	// Engine tells hooks of summaries; it may be nil.
+	Engine hook.Engine `optional:"true"`
 }

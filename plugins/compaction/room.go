@@ -20,6 +20,8 @@ type room struct {
 	account *account
 	// goal is what the context should come down to, keep how much of its end stays.
 	goal, keep int64
+	// told says that hooks have let this round begin.
+	told bool
 }
 
 // leastSpan is the part of the goal that a span must have to be worth a summary.
@@ -50,7 +52,7 @@ func (r *room) make(ctx context.Context) (changed bool, err error) {
 		switch err = r.replace(ctx, h, s); {
 		case err == nil:
 			changed = true
-		case errors.Is(err, errNoAttempt):
+		case errors.Is(err, errNoAttempt), errors.Is(err, errForbidden) && r.step.Refused == nil:
 			return changed, nil
 		}
 	}
@@ -72,6 +74,9 @@ var errNoAttempt = errors.New("no more summaries may be asked for before this mo
 // there is no summary to be had, and the provider has refused the history as it
 // is, a note takes its place.
 func (r *room) replace(ctx context.Context, h *history, s span) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
 	turn, id := r.step.Turn, uuid.NewString()
 	start := session.Draft{Type: sdkproto.TypeCompactionStart, Data: &sdkproto.CompactionStart{CompactionID: id, Turn: &turn}}
 	end := func(why string) session.Draft {
@@ -87,7 +92,11 @@ func (r *room) replace(ctx context.Context, h *history, s span) error {
 			return err
 		}
 		r.leftOut(s, err)
-		return r.append(append([]session.Draft{start}, append(w.replacement(id, h, s, textNote), end(""))...)...)
+		if err := r.append(append([]session.Draft{start}, append(w.replacement(id, h, s, textNote), end(""))...)...); err != nil {
+			return err
+		}
+		r.after(ctx, textNote)
+		return nil
 	}
 	// The bracket is open while the model writes.
 	if err := r.append(start); err != nil {
@@ -106,7 +115,11 @@ func (r *room) replace(ctx context.Context, h *history, s span) error {
 	default:
 		return errors.Join(err, r.append(end(err.Error())))
 	}
-	return r.append(append(w.replacement(id, h, s, text), end(""))...)
+	if err := r.append(append(w.replacement(id, h, s, text), end(""))...); err != nil {
+		return err
+	}
+	r.after(ctx, text)
+	return nil
 }
 
 func (r *room) append(drafts ...session.Draft) error {

@@ -14,14 +14,23 @@ import (
 	"dsh/kernel/tool"
 )
 
-// Config has nothing to say.
-type Config struct{}
+// Config says what the registries do where wires differ; an empty one is valid.
+type Config struct {
+	// UnknownTool is what a model is told that calls a tool it does not have, with
+	// {name} for the name; "" is the text of spec jsonrpc 4.2.
+	UnknownTool string `json:"unknownTool"`
+}
 
 // Plugin is the row type "core".
 var Plugin = kernel.Define("core", "Provides the registries of models, tools, prompt sections, hooks, slash commands and approvers.",
 	func() Config { return Config{} },
-	func(kernel.Instance, Config) fx.Option {
-		return fx.Provide(llm.NewRouter, tool.NewRegistry, tool.NewPipeline, prompt.NewSections,
+	func(_ kernel.Instance, c Config) fx.Option {
+		pipeline := func() *tool.Pipeline {
+			p := tool.NewPipeline()
+			p.Unknown = c.UnknownTool
+			return p
+		}
+		return fx.Provide(llm.NewRouter, tool.NewRegistry, pipeline, prompt.NewSections,
 			agent.NewHooks, agent.NewDefinitions, command.NewRegistry, approval.NewDesk)
 	},
 	kernel.Provides[*llm.Router](), kernel.Provides[*tool.Registry](),

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -255,6 +256,8 @@ func (a *fakeAgent) Cancel(agent.Cause, string) bool {
 	}
 	return true
 }
+
+func (a *fakeAgent) Reroute(llm.Route) error { return errors.ErrUnsupported }
 
 func (a *fakeAgent) WhenIdle(ctx context.Context) error {
 	a.mu.Lock()

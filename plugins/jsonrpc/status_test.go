@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dsh/kernel"
 	"dsh/kernel/mcp"
 	"dsh/kernel/process"
 	"dsh/plugins/jsonrpc"
@@ -18,6 +19,11 @@ type servers []mcp.Server
 func (s servers) List() []mcp.Server                       { return s }
 func (servers) Reconnect(context.Context, string) error    { return nil }
 func (servers) Enable(context.Context, string, bool) error { return nil }
+func (servers) Settled(context.Context) error              { return nil }
+
+func (servers) Attach(*kernel.Owner, string, mcp.Host) (mcp.Deliver, error) {
+	return nil, errors.ErrUnsupported
+}
 
 type halfConfiner struct{}
 

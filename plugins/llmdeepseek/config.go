@@ -37,17 +37,17 @@ type Config struct {
 
 // defaults are those of spec jsonrpc 10.1 and 10.2 and decision R18.
 func defaults() Config {
-	const window = 1_000_000
+	const window, output = 1_000_000, 384_000
 	return Config{
 		APIKeyEnv: "DEEPSEEK_API_KEY",
 		MaxTokens: 256_000,
 		Effort:    "high",
 		Efforts:   []string{"low", "high", "max", chatwire.EffortOff},
 		Models: map[string]chatwire.Model{
-			"deepseek-flash":               {ContextWindow: window},
-			"deepseek-v4-flash":            {ContextWindow: window},
-			"deepseek-v4-pro":              {ContextWindow: window},
-			"deepseek-v4-flash-vision-exp": {ContextWindow: window, Images: true},
+			"deepseek-flash":               {ContextWindow: window, MaxOutput: output},
+			"deepseek-v4-flash":            {ContextWindow: window, MaxOutput: output},
+			"deepseek-v4-pro":              {ContextWindow: window, MaxOutput: output},
+			"deepseek-v4-flash-vision-exp": {ContextWindow: window, MaxOutput: output, Images: true},
 		},
 		ContextWindow: window,
 		Idle:          chatwire.DefaultIdle,

@@ -104,7 +104,7 @@ func TestFallback(t *testing.T) {
 	route, defaults, info, err := a.Resolve(llm.Route{Provider: "deepseek-official", Model: "deepseek-v4-flash"})
 	if diff := cmp.Diff([]any{
 		llm.Route{Provider: "deepseek-official", Model: "deepseek-v4-flash", MaxTokens: 256000, ReasoningEffort: "high"},
-		sdkproto.AdapterDefaults{MaxTokens: true, ReasoningEffort: true}, llm.Info{ContextWindow: 1_000_000}, nil,
+		sdkproto.AdapterDefaults{MaxTokens: true, ReasoningEffort: true}, llm.Info{ContextWindow: 1_000_000, MaxOutput: 384_000}, nil,
 	}, []any{route, defaults, info, err}); diff != "" {
 		t.Error(diff)
 	}
@@ -164,10 +164,10 @@ func TestResolve(t *testing.T) {
 `, nil)
 	a := lookup(t, router)
 	for model, want := range map[string]llm.Info{
-		"deepseek-flash":               {ContextWindow: 1_000_000},
-		"deepseek-v4-flash":            {ContextWindow: 1_000_000},
-		"deepseek-v4-flash-vision-exp": {ContextWindow: 1_000_000, Images: true},
-		"pro":                          {ContextWindow: 1_000_000, Price: &llm.Price{Currency: "USD", Input: 1, CacheRead: 0.1, Output: 2}},
+		"deepseek-flash":               {ContextWindow: 1_000_000, MaxOutput: 384_000},
+		"deepseek-v4-flash":            {ContextWindow: 1_000_000, MaxOutput: 384_000},
+		"deepseek-v4-flash-vision-exp": {ContextWindow: 1_000_000, MaxOutput: 384_000, Images: true},
+		"pro":                          {ContextWindow: 1_000_000, MaxOutput: 384_000, Price: &llm.Price{Currency: "USD", Input: 1, CacheRead: 0.1, Output: 2}},
 		"something-new":                {ContextWindow: 1_000_000},
 		"mine":                         {ContextWindow: 5},
 	} {

@@ -110,6 +110,8 @@ func TestDefaultScript(t *testing.T) {
 		{"call", `call grep {"pattern": "x"}`, working, []string{`grep {"pattern": "x"}`},
 			[]string{"grep failed:\n\nError: unknown tool"}, "", ""},
 		{"call without arguments", `call list`, working, []string{"list "}, []string{"list failed"}, "", ""},
+		{"time", "what time is it", func(string, string) (string, bool) { return "12:00 ", false }, []string{"mcp__app__server_time {}"},
+			[]string{"Tool said: 12:00 "}, "", ""},
 		{"fail", "fail", working, nil, nil, "", llm.CodeInvalidRequest},
 		{"retry", "Retry please", working, nil, []string{"The first attempt failed, and the second"}, "", ""},
 		{"slow", "slow", working, nil, []string{"takes its time"}, "", ""},
@@ -141,6 +143,62 @@ func TestDefaultScript(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestServerTime is the answer of the seed's example: the call's id is time-1, and what
+// the tool said, here a denial, is repeated (S075).
+func TestServerTime(t *testing.T) {
+	a := play(t, "")
+	var c talk
+	c.user("what time is it")
+	c.assistant(blocks(t, a, c.request())...)
+	want := []sdkproto.Block{{Type: sdkproto.BlockToolCall, ID: "time-1", Name: "mcp__app__server_time", Arguments: "{}"}}
+	if diff := cmp.Diff(want, c.messages[1].Content, cmpopts.IgnoreUnexported(sdkproto.Block{})); diff != "" {
+		t.Error(diff)
+	}
+	const denied = "Permission denied: Plan mode: write operations are not allowed"
+	c.result("time-1", denied, true)
+	if got := sdkproto.TextOf(blocks(t, a, c.request())); got != "Tool said: "+denied {
+		t.Errorf("got %q", got)
+	}
+}
+
+func blocks(t *testing.T, a llm.Adapter, req llm.Request) (all []sdkproto.Block) {
+	t.Helper()
+	for c, err := range a.Stream(context.Background(), req) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case c.Type == sdkproto.ChunkBlockEnd:
+			all = append(all, *c.Block)
+		}
+	}
+	return all
+}
+
+// TestOffered: a script's tool is found under the name that the profile gives it.
+func TestOffered(t *testing.T) {
+	for _, tc := range []struct{ name, offers, called string }{
+		{"as it is", "bash Bash", "bash"},
+		{"capital", "Read Bash", "Bash"},
+		{"not offered", "Read", "bash"},
+		{"nothing offered", "", "bash"},
+		{"longer name", "BashOutput", "bash"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req := user("run: ls")
+			for n := range strings.FieldsSeq(tc.offers) {
+				req.Header.Tools = append(req.Header.Tools, sdkproto.ToolSchema{Name: n})
+			}
+			all := blocks(t, play(t, ""), req)
+			if got := all[len(all)-1].Name; got != tc.called {
+				t.Errorf("called %s, want %s", got, tc.called)
+			}
+		})
+	}
+	if got := (&facts{tools: []sdkproto.ToolSchema{{Name: "TodoWrite"}}}).offered("todo_write"); got != "TodoWrite" {
+		t.Errorf("todo_write is called as %s", got)
 	}
 }
 

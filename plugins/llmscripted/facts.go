@@ -21,6 +21,8 @@ type facts struct {
 	results []result
 	// match holds the groups of the rule's regular expression.
 	match []string
+	// tools are those the request offers.
+	tools []sdkproto.ToolSchema
 	// sent counts the characters of the request.
 	sent int
 }
@@ -31,7 +33,7 @@ type result struct {
 }
 
 func factsOf(req llm.Request) *facts {
-	f := &facts{model: req.Header.Config.Model, step: 1, sent: utf8.RuneCountInString(req.Header.System)}
+	f := &facts{model: req.Header.Config.Model, tools: req.Header.Tools, step: 1, sent: utf8.RuneCountInString(req.Header.System)}
 	for _, t := range req.Header.Tools {
 		f.sent += utf8.RuneCountInString(t.Name) + utf8.RuneCountInString(t.Description) + utf8.RuneCount(t.Parameters)
 	}
@@ -61,6 +63,23 @@ func factsOf(req llm.Request) *facts {
 		}
 	}
 	return f
+}
+
+// offered gives the name under which a tool is offered: profiles name the same
+// tool read and Read, or todo_write and TodoWrite, and a script works in both. A
+// name that is offered as it is, or not at all, stays.
+func (f *facts) offered(name string) string {
+	bare := func(s string) string { return strings.ReplaceAll(s, "_", "") }
+	found := name
+	for i := range f.tools {
+		switch t := f.tools[i].Name; {
+		case t == name:
+			return name
+		case strings.EqualFold(bare(t), bare(name)):
+			found = t
+		}
+	}
+	return found
 }
 
 // functions are what templates may call.

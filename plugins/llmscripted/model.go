@@ -89,9 +89,10 @@ func readScript(path string) (*script, error) {
 	return parseScript(path, data)
 }
 
-// Resolve takes every model and effort, and has no defaults of its own.
+// Resolve takes every model and effort, and has no defaults of its own. A script
+// costs nothing, which is known.
 func (m *Model) Resolve(r llm.Route) (llm.Route, sdkproto.AdapterDefaults, llm.Info, error) {
-	return r, sdkproto.AdapterDefaults{}, llm.Info{ContextWindow: m.config.ContextWindow}, nil
+	return r, sdkproto.AdapterDefaults{}, llm.Info{ContextWindow: m.config.ContextWindow, Price: &llm.Price{Currency: "USD"}}, nil
 }
 
 // Stream answers with the first rule that matches. A request that comes before

@@ -534,8 +534,12 @@ func TestRoute(t *testing.T) {
 	a := r.adapter(t, "deepseek-official")
 	want := llm.Route{Provider: "deepseek-official", Model: "any", MaxTokens: 3, ReasoningEffort: "odd"}
 	got, given, info, err := a.Resolve(want)
-	if got != want || given != (sdkproto.AdapterDefaults{}) || info != (llm.Info{ContextWindow: 5}) || err != nil {
+	if got != want || given != (sdkproto.AdapterDefaults{}) || info.ContextWindow != 5 || err != nil {
 		t.Errorf("resolved to %v, %v, %v, %v", got, given, info, err)
+	}
+	// It costs nothing, which is known and not unknown (S075, case B87).
+	if info.Price == nil || *info.Price != (llm.Price{Currency: "USD"}) {
+		t.Errorf("the price is %v", info.Price)
 	}
 	shut(t, r.owner)
 	if ids := r.router.Providers(); len(ids) > 0 {

@@ -225,6 +225,7 @@ func (a call) do(s *speaker) error {
 	if err != nil {
 		return err
 	}
+	name = s.facts.offered(name)
 	b.ID, b.Name, b.Arguments = id, name, arguments
 	if err := s.chunk(sdkproto.Chunk{Type: sdkproto.ChunkToolCallDelta, Index: index, ID: id, Name: name}); err != nil {
 		return err

@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"dsh/kernel"
 	"dsh/kernel/process"
+	"dsh/kernel/settings"
 )
 
 // Config says what a deployment may choose; an empty one is valid and takes the
@@ -21,19 +25,28 @@ type Config struct {
 	// server, the profile's counts.
 	Servers map[string]Server `json:"servers"`
 	// Settings says whether servers of the settings files are taken, too: those of
-	// the user always, those of a workspace when it is trusted.
+	// the user always, those of a workspace when it is trusted. False leaves those
+	// of Servers and those that a client hosts alone (--strict-mcp-config).
 	Settings bool `json:"settings"`
+	// Wait has the answer to initialize wait for the first attempt of every server.
+	// Without it only required servers are waited for there; a front end that shows
+	// the servers waits by itself (spec stream-json 3.2).
+	Wait bool `json:"wait"`
 	// ConnectTimeout bounds how long a server may take from its start until its
-	// tools are known; the start of a session waits no longer for it.
+	// tools are known; the start of a session waits no longer for it. The variable
+	// MCP_TIMEOUT, in milliseconds, goes ahead of it.
 	ConnectTimeout kernel.Duration `json:"connectTimeout"`
 	// Timeout ends a call that long after the last sign of life: its start, a
-	// notice of progress, or an answer of the user that the server asked for.
+	// notice of progress, or an answer of the user that the server asked for. The
+	// variable MCP_TOOL_TIMEOUT, in milliseconds, goes ahead of it. It does not hold
+	// for servers that a client hosts.
 	Timeout kernel.Duration `json:"timeout"`
 	// Reconnect is what happens after a failed connection or a lost one.
 	Reconnect Reconnect `json:"reconnect"`
 	// MaxResult bounds the text of a result that the model gets, in characters; a
 	// longer one is kept in a file. A server may ask for up to 500,000 for one of
-	// its tools (spec stream-json 8.6).
+	// its tools (spec stream-json 8.6). The variable MAX_MCP_OUTPUT_TOKENS, which
+	// counts four characters each, goes ahead of it.
 	MaxResult int `json:"maxResult"`
 	// MaxBlocks bounds the content blocks of a result.
 	MaxBlocks int `json:"maxBlocks"`
@@ -93,6 +106,24 @@ type Server struct {
 	// Instructions puts what the server says about its use into the system prompt
 	// of sessions that start while it is connected.
 	Instructions bool `json:"instructions,omitzero"`
+	// Expand has args, env, url and headers hold ${NAME}, ${env:NAME} and
+	// ${NAME:-text}, filled in when the server starts, as they are in settings files.
+	Expand bool `json:"expand,omitzero"`
+}
+
+// FromSettings makes a row's server of one that is written as in a settings file,
+// such as those of --mcp-config. A type that is not known stays and is reported by
+// Validate.
+func FromSettings(s settings.MCPServer) Server {
+	out := Server{
+		Type: s.Type, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers,
+		Disabled: s.Disabled, Expand: true,
+		Timeout: kernel.Duration(time.Duration(s.TimeoutMs) * time.Millisecond),
+	}
+	if out.Type == "streamable-http" {
+		out.Type = transportHTTP
+	}
+	return out
 }
 
 // OAuth says how to be authorized. Nothing need be said for a server that lets
@@ -117,6 +148,8 @@ const (
 	transportStdio = "stdio"
 	transportHTTP  = "http"
 	transportSSE   = "sse"
+	// transportSDK is that of servers that a client hosts.
+	transportSDK = "sdk"
 )
 
 func (s *Server) transport() string {
@@ -132,6 +165,7 @@ func (s *Server) transport() string {
 func defaults() Config {
 	return Config{
 		Settings:       true,
+		Wait:           true,
 		ConnectTimeout: kernel.Duration(30 * time.Second),
 		Timeout:        kernel.Duration(10 * time.Minute),
 		Reconnect:      Reconnect{Attempts: 10, First: kernel.Duration(500 * time.Millisecond), Most: kernel.Duration(30 * time.Second)},
@@ -140,6 +174,40 @@ func defaults() Config {
 		MaxSchema:      64 << 10,
 		MaxTools:       500,
 	}
+}
+
+// hostedLimit is how long a call of a server that a client hosts may go on without
+// a sign of life: the client's program is the one to end it (spec stream-json 8.7).
+const hostedLimit = 28 * time.Hour
+
+// adjust takes what variables of the environment say about this run into a
+// config (spec stream-json 1.4), and gives the limit of calls of hosted servers.
+// What is no positive number is reported and says nothing.
+func (c *Config) adjust(getenv func(string) string, log *slog.Logger) (hosted time.Duration) {
+	number := func(name string) int64 {
+		text := getenv(name)
+		if text == "" {
+			return 0
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n <= 0 || n > math.MaxInt32 {
+			log.Warn("an environment variable is left out: it is no positive number", "name", name)
+			return 0
+		}
+		return n
+	}
+	if ms := number("MCP_TIMEOUT"); ms > 0 {
+		c.ConnectTimeout = kernel.Duration(time.Duration(ms) * time.Millisecond)
+	}
+	hosted = hostedLimit
+	if ms := number("MCP_TOOL_TIMEOUT"); ms > 0 {
+		hosted = time.Duration(ms) * time.Millisecond
+		c.Timeout = kernel.Duration(hosted)
+	}
+	if tokens := number("MAX_MCP_OUTPUT_TOKENS"); tokens > 0 {
+		c.MaxResult = int(min(4*tokens, mostResult))
+	}
+	return hosted
 }
 
 // Validate reports everything that is wrong at once.

@@ -46,6 +46,7 @@ type conn struct {
 	session *sdk.ClientSession
 	child   *child
 	web     *web
+	hosted  *hosted
 	// dead is closed when the connection has ended, lost a little later, when why
 	// is set.
 	dead, lost chan struct{}
@@ -146,13 +147,15 @@ func (s *server) connect(ctx context.Context, version string) (c *conn, err erro
 		switch {
 		case c.ctx.Err() != nil:
 			err = context.Cause(c.ctx)
+		case c.hosted != nil:
+			err = c.hosted.reason(err)
 		case err == nil:
 			err = errors.New("the server has closed the connection")
 		}
 		c.why = c.explain(err)
 		close(c.lost)
 	})
-	if c.has(hasLogging) {
+	if c.hosted == nil && c.has(hasLogging) { // a client's own server logs to the client
 		c.background.Go(func() {
 			// Some servers say nothing until they are told what is worth saying. Nobody
 			// waits for it, and one that does not take it says what it likes.
@@ -261,9 +264,11 @@ func (c *conn) request(ctx context.Context, method string, r *request) (json.Raw
 	defer cancel(nil)
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	defer stop()
+	ctx, said := c.hosted.follow(ctx)
 	data, err := sendRaw(ctx, c.session, method, r)
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
+		said()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.withdrawn = time.Now()
@@ -376,7 +381,7 @@ func (c *conn) progress(p *sdk.ProgressNotificationParams) {
 func (c *conn) elicit(ctx context.Context, r *sdk.ElicitRequest) (res *sdk.ElicitResult, err error) {
 	res = &sdk.ElicitResult{Action: approval.ActionCancel}
 	defer c.contain("question")
-	e := approval.Elicitation{Server: c.s.name, Message: clip(r.Params.Message, 8<<10), URL: r.Params.URL}
+	e := approval.Elicitation{Server: c.s.name, Message: clip(r.Params.Message, 8<<10), ID: r.Params.ElicitationID, URL: r.Params.URL}
 	if r.Params.RequestedSchema != nil {
 		if e.Schema, err = wirejson.Marshal(r.Params.RequestedSchema); err != nil {
 			return nil, fmt.Errorf("read the schema of the answer: %w", err)
@@ -425,6 +430,9 @@ func (c *conn) end(g grace) {
 		c.cancel(errClosing)
 		if c.child != nil {
 			c.child.end(g)
+		}
+		if c.hosted != nil {
+			_ = c.hosted.Close()
 		}
 		c.background.Go(func() {
 			if c.session != nil {

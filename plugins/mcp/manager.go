@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
 	"dsh/kernel/command"
@@ -50,6 +51,12 @@ type Manager struct {
 	policy   process.Policy
 	images   attachment.Store
 	spiller  tool.Spiller
+	hooks    *agent.Hooks
+
+	// hostedLimit bounds calls of servers that a client hosts.
+	hostedLimit atomic.Int64
+	// followed is closed when the settings have been looked at once, or need not be.
+	followed chan struct{}
 
 	// ending ends when the process comes to rest.
 	ending context.Context
@@ -79,14 +86,20 @@ func New(p Params) *Manager {
 	m := &Manager{
 		self: p.Self, log: p.Self.Log, tools: p.Tools, commands: p.Commands, desk: p.Desk, sections: p.Sections,
 		settings: p.Settings, confiner: p.Confiner, policy: p.Policy, images: p.Images, spiller: p.Spiller,
-		marker: rand.Text(), lives: map[*server]bool{},
+		hooks: p.Hooks, marker: rand.Text(), lives: map[*server]bool{}, followed: make(chan struct{}),
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
-	m.config.Store(&p.Config)
+	m.take(p.Config)
 	m.ending, m.end = context.WithCancel(context.Background())
 	return m
+}
+
+// take makes c the config in force.
+func (m *Manager) take(c Config) {
+	m.hostedLimit.Store(int64(c.adjust(os.Getenv, m.log)))
+	m.config.Store(&c)
 }
 
 // guarded starts the guard before the first program.
@@ -121,30 +134,52 @@ func (m *Manager) register() error {
 	for _, sp := range specs {
 		s := m.newServer(sp, owner.ChildAt("server "+sp.name, sp.place))
 		m.servers = append(m.servers, s)
-		limit := or(sp.ConnectTimeout, m.config.Load().ConnectTimeout) + afterLimit
-		m.self.Ready.GoWithin("mcp server "+sp.name, sp.Required, limit, s.started)
+		m.await(s)
 	}
 	if m.settings == nil || !m.config.Load().Settings {
+		close(m.followed)
 		return nil
 	}
-	m.self.Ready.Go("mcp servers of the settings", false, func(ctx context.Context) error {
+	first := func() error {
+		defer close(m.followed)
 		// The servers' own tasks begin before this one ends, so that the barrier
 		// stays shut for them.
-		if err := m.follow(func(sp *spec, s *server) {
-			limit := or(sp.ConnectTimeout, m.config.Load().ConnectTimeout) + afterLimit
-			m.self.Ready.GoWithin("mcp server "+sp.name, false, limit, s.started)
-		}); err != nil {
+		if err := m.follow(m.await); err != nil {
 			return err
 		}
 		return m.settings.Watch(owner, func() {
 			owner.Go("changed mcp servers of the settings", func(context.Context) {
-				if err := m.follow(func(*spec, *server) {}); err != nil {
+				if err := m.follow(func(*server) {}); err != nil {
 					m.log.Warn("the changed settings of mcp servers cannot be read", "error", err)
 				}
 			})
 		})
+	}
+	if m.config.Load().Wait {
+		m.self.Ready.Go("mcp servers of the settings", false, func(context.Context) error { return first() })
+		return nil
+	}
+	owner.Go("mcp servers of the settings", func(context.Context) {
+		if err := first(); err != nil {
+			m.log.Warn("the settings of mcp servers cannot be read", "error", err)
+		}
 	})
 	return nil
+}
+
+// await has somebody wait for a server's first attempt: the barrier, or with wait
+// false, for servers that are not required, the log alone.
+func (m *Manager) await(s *server) {
+	if m.config.Load().Wait || s.Required {
+		limit := or(s.ConnectTimeout, m.config.Load().ConnectTimeout) + afterLimit
+		m.self.Ready.GoWithin("mcp server "+s.name, s.Required, limit, s.started)
+		return
+	}
+	s.owner.Go("first attempt of mcp server "+s.name, func(ctx context.Context) {
+		if err := s.started(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("an mcp server cannot be reached", "server", s.name, "error", err)
+		}
+	})
 }
 
 // profileSpecs gives the servers of a config, in the order of their names.
@@ -159,7 +194,7 @@ func (m *Manager) profileSpecs(c *Config) []*spec {
 }
 
 // follow makes the servers of the settings those that the files say now.
-func (m *Manager) follow(started func(*spec, *server)) error {
+func (m *Manager) follow(started func(*server)) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	cwd, err := os.Getwd()
@@ -170,15 +205,17 @@ func (m *Manager) follow(started func(*spec, *server)) error {
 	m.mu.Lock()
 	held := map[string]string{}
 	for _, s := range m.servers {
-		if s.scope == scopeProfile {
-			held[s.name] = s.public
+		if s.ofSettings() {
+			continue
 		}
+		held[s.name] = s.public
+		delete(found, s.name) // one that a client hosts goes ahead
 	}
 	public := serverNames(slices.Sorted(maps.Keys(found)), held)
 	var leave []*server
 	kept := m.servers[:0:0]
 	for _, s := range m.servers {
-		if s.scope == scopeProfile {
+		if !s.ofSettings() {
 			kept = append(kept, s)
 			continue
 		}
@@ -196,12 +233,7 @@ func (m *Manager) follow(started func(*spec, *server)) error {
 	m.servers = kept
 	m.mu.Unlock()
 	for _, s := range leave {
-		ctx, cancel := context.WithTimeout(context.Background(), kernel.ReleaseLimit)
-		if err := s.owner.Close(ctx); err != nil {
-			m.log.Warn("an mcp server that has left the settings did not end well", "server", s.name, "error", err)
-		}
-		cancel()
-		s.offered.withdraw()
+		m.leave(s)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		sp := found[name]
@@ -214,9 +246,19 @@ func (m *Manager) follow(started func(*spec, *server)) error {
 		m.mu.Lock()
 		m.servers = append(m.servers, s)
 		m.mu.Unlock()
-		started(sp, s)
+		started(s)
 	}
 	return nil
+}
+
+// leave ends a server that is not listed any more.
+func (m *Manager) leave(s *server) {
+	ctx, cancel := context.WithTimeout(context.Background(), kernel.ReleaseLimit)
+	defer cancel()
+	if err := s.owner.Close(ctx); err != nil {
+		m.log.Warn("an mcp server that is not wanted any more did not end well", "server", s.name, "error", err)
+	}
+	s.offered.withdraw()
 }
 
 // reload takes another config: servers that changed are replaced, the others
@@ -226,8 +268,11 @@ func (m *Manager) reload(ctx context.Context, c Config, next *kernel.Next) error
 	defer m.changing.Unlock()
 	old := map[string]*server{}
 	var rest []*server
+	hosted := map[string]bool{}
 	for _, s := range m.all() {
-		if s.scope == scopeProfile {
+		if s.host != nil {
+			hosted[s.name] = true
+		} else if s.scope == scopeProfile {
 			old[s.name] = s
 		} else if _, hidden := c.Servers[s.name]; hidden || !c.Settings {
 			next.Retire(s.owner)
@@ -240,6 +285,9 @@ func (m *Manager) reload(ctx context.Context, c Config, next *kernel.Next) error
 		if s := old[sp.name]; s != nil && sp.same(s.spec) {
 			delete(old, sp.name)
 			rest = append(rest, s)
+			continue
+		}
+		if hosted[sp.name] {
 			continue
 		}
 		if s := old[sp.name]; s != nil {
@@ -267,9 +315,14 @@ func (m *Manager) reload(ctx context.Context, c Config, next *kernel.Next) error
 		return err
 	}
 	next.Commit(func() {
-		m.config.Store(&c)
+		m.take(c)
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		for _, s := range m.servers {
+			if s.host != nil {
+				rest = append(rest, s)
+			}
+		}
 		m.servers = append(rest, started...)
 	})
 	return nil
@@ -376,10 +429,19 @@ func (m *Manager) Enable(ctx context.Context, name string, enabled bool) error {
 	return nil
 }
 
-// Attach implements contract.Servers.
-func (m *Manager) Attach(*kernel.Owner, string, contract.Host) (contract.Deliver, error) {
-	return nil, errors.New("no client hosts servers")
+// Settled implements mcp.Servers.
+func (m *Manager) Settled(ctx context.Context) error {
+	select {
+	case <-m.followed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for _, s := range m.all() {
+		select {
+		case <-s.first:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
-
-// Settled implements contract.Servers.
-func (m *Manager) Settled(context.Context) error { return nil }

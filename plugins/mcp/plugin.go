@@ -1,6 +1,7 @@
 // Package mcp connects to MCP servers and gives their tools, resources and
 // prompts to the model: servers of the profile and of the settings files, over
-// stdio, streamable HTTP and SSE.
+// stdio, streamable HTTP and SSE, and servers that live in the client of a front
+// end, through its control channel (spec stream-json 8).
 //
 // Each server lives for itself: it connects in a load task of its own, so that
 // the first prompt sees its tools (S120), reconnects with growing pauses, and
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/fx"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
 	"dsh/kernel/command"
@@ -36,6 +38,7 @@ var Plugin = kernel.Define("mcp", "Connects to MCP servers and offers their tool
 	kernel.Needs[*tool.Registry](), kernel.Wants[*command.Registry](), kernel.Wants[*approval.Desk](),
 	kernel.Wants[*prompt.Sections](), kernel.Wants[settings.Source](), kernel.Wants[process.Confiner](),
 	kernel.Wants[process.Policy](), kernel.Wants[attachment.Store](), kernel.Wants[tool.Spiller](),
+	kernel.Wants[*agent.Hooks](),
 	kernel.Provides[contract.Servers]())
 
 // Params is what New takes from the composition.
@@ -53,4 +56,5 @@ type Params struct {
 	Policy   process.Policy    `optional:"true"`
 	Images   attachment.Store  `optional:"true"`
 	Spiller  tool.Spiller      `optional:"true"`
+	Hooks    *agent.Hooks      `optional:"true"`
 }

@@ -80,6 +80,10 @@ func (m *Manager) result(ctx context.Context, in tool.Invocation, s *server, mos
 	return res
 }
 
+// mostResult is the most that the environment may ask for: a line of the
+// stream-json wire must stay below a million characters (spec stream-json 8.6).
+const mostResult = 900_000
+
 // builder collects the blocks of one result.
 type builder struct {
 	m      *Manager

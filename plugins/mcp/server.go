@@ -51,6 +51,12 @@ type server struct {
 	coming  bool
 	offered *offer
 	waiters []chan error
+	// hosted is the latest connection to a server that a client hosts; retried says
+	// that the start of a turn has asked for another one.
+	hosted  *hosted
+	retried bool
+	// lastID is the highest id of a request to it.
+	lastID int64
 	// patience tells the attempt that runs that a person is needed; false without
 	// one.
 	patience func(*loginError) bool
@@ -93,10 +99,19 @@ func (s *server) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.m.ending, cancel)()
+	if s.after != nil {
+		select {
+		case <-s.after:
+		case <-ctx.Done():
+			return
+		}
+	}
 
 	tries := 0
-	rest := func() (ok bool) {
-		s.offered.withdraw()
+	rest := func(why error) (ok bool) {
+		if !errors.Is(why, contract.ErrHostClosed) {
+			s.offered.withdraw()
+		} // else nothing comes back, and a call is better told so than that there is no such tool
 		a, ok := s.wait(ctx, nil)
 		tries = 0
 		return ok && s.obey(a)
@@ -106,7 +121,7 @@ func (s *server) run(ctx context.Context) {
 		if !on {
 			s.set(contract.Disabled, s.barred, nil, false)
 			s.settle(errors.New("the server is disabled"))
-			on = rest()
+			on = rest(nil)
 			if ctx.Err() != nil {
 				return
 			}
@@ -132,7 +147,9 @@ func (s *server) run(ctx context.Context) {
 		switch {
 		case errors.As(err, &login):
 			s.set(contract.NeedsAuth, err.Error(), nil, false)
-		case errors.As(err, &permanent):
+		case errors.As(err, &permanent), s.host != nil:
+			// A client's server fails because the client says so: asking again and again
+			// would not change that. The next turn asks once.
 			s.set(contract.Failed, err.Error(), nil, false)
 		case tries > s.m.config.Load().Reconnect.Attempts:
 			s.set(contract.Failed, fmt.Sprintf("%v; given up after %d attempts", err, tries), nil, false)
@@ -153,7 +170,7 @@ func (s *server) run(ctx context.Context) {
 		}
 		s.settle(err)
 		s.gone(c)
-		on = rest()
+		on = rest(err)
 		if ctx.Err() != nil {
 			return
 		}
@@ -280,7 +297,7 @@ func (s *server) dial(ctx context.Context) (c *conn, err error) {
 		return nil, &permanentError{errors.New(s.problem)}
 	}
 	c, err = s.connect(ctx, protocolVersion)
-	if _, refused := isAnswer(err); refused && ctx.Err() == nil {
+	if _, refused := isAnswer(err); refused && ctx.Err() == nil && s.host == nil {
 		s.gone(c)
 		c, err = s.connect(ctx, "")
 	}
@@ -302,7 +319,8 @@ func (s *server) serve(ctx context.Context, c *conn, tries int) (int, *ask, erro
 	began := time.Now()
 	s.set(contract.Connected, "", c, true)
 	s.settle(nil)
-	s.log.Info("mcp server connected", "tools", len(s.offered.names()), "version", s.version)
+	tools, _ := s.offered.list()
+	s.log.Info("mcp server connected", "tools", len(tools), "version", s.version)
 	var due <-chan time.Time
 	var looked time.Time
 	for {
@@ -483,7 +501,7 @@ func (s *server) status() contract.Server {
 	s.mu.Lock()
 	st := contract.Server{Name: s.name, State: s.state, Error: s.reason, Transport: s.transport(), Scope: s.scope, Version: s.version}
 	s.mu.Unlock()
-	st.Tools = s.offered.names()
+	st.Tools, st.Offers = s.offered.list()
 	return st
 }
 

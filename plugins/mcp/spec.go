@@ -12,16 +12,17 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
-	"dsh/kernel"
+	contract "dsh/kernel/mcp"
 	"dsh/kernel/settings"
 	"dsh/sdkproto/wirejson"
 )
 
-// scopeProfile is the scope of servers of the profile; the other scopes are
-// those of settings files.
-const scopeProfile = "profile"
+// Scopes of servers beside those of settings files.
+const (
+	scopeProfile = "profile"
+	scopeClient  = "client"
+)
 
 // spec is a server as configured, wherever that is.
 type spec struct {
@@ -31,12 +32,16 @@ type spec struct {
 	public string
 	// place orders the servers.
 	place int
-	// expand: values may hold ${NAME} and ${env:NAME}. In a profile the loader has
-	// replaced them.
-	expand bool
+	// host carries the messages of a server that a client hosts, nil for others.
+	host contract.Host
+	// after, when not nil, is closed when the server may start.
+	after <-chan struct{}
 	// problem says why the server cannot be started at all, barred why it must not.
 	problem, barred string
 }
+
+// ofSettings reports whether a server comes from settings files.
+func (s *spec) ofSettings() bool { return s.host == nil && s.scope != scopeProfile }
 
 func (s *spec) same(other *spec) bool {
 	a, b := *s, *other
@@ -60,15 +65,7 @@ func ofSettings(layers []settings.Layer, profile map[string]Server) map[string]*
 			if known := found[name]; untrusted && known != nil && known.barred == "" {
 				continue // a checkout cannot switch off what its user has
 			}
-			s := &spec{name: name, scope: l.Scope, expand: true}
-			s.Server = Server{
-				Type: entry.Type, Command: entry.Command, Args: entry.Args, Env: entry.Env,
-				URL: entry.URL, Headers: entry.Headers, Disabled: entry.Disabled,
-				Timeout: kernel.Duration(time.Duration(entry.TimeoutMs) * time.Millisecond),
-			}
-			if s.Type == "streamable-http" {
-				s.Type = transportHTTP
-			}
+			s := &spec{Server: FromSettings(entry), name: name, scope: l.Scope}
 			if untrusted {
 				s.barred = fmt.Sprintf("the %s settings of this workspace are not trusted", l.Scope)
 			}
@@ -95,9 +92,12 @@ type target struct {
 // that no program gets unless EnvFrom names them (decision D28).
 func (s *spec) resolve(credentials []string) (*target, error) {
 	t := &target{headers: http.Header{}}
+	if s.host != nil {
+		return t, nil
+	}
 	var firstErr error
 	value := func(text string) string {
-		if !s.expand {
+		if !s.Expand {
 			return text
 		}
 		out, used, err := expand(text)

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"dsh/kernel"
+	contract "dsh/kernel/mcp"
 	"dsh/kernel/prompt"
 	"dsh/kernel/tool"
 	"dsh/sdkproto/wirejson"
@@ -36,8 +37,10 @@ type offer struct {
 	prompts map[string]*remotePrompt
 	// entries are those of the list that is shown, as they were read.
 	entries map[string]*listed
-	// shown are the tools' public names, in the order of the server's list.
-	shown []string
+	// shown are the tools' public names, in the order of the server's list; offers
+	// are the same tools as the server describes them.
+	shown  []string
+	offers []contract.Offer
 	// toolNames and promptNames are all public names ever given.
 	toolNames, promptNames map[string]string
 	// said is the owner of the server's part of the system prompt.
@@ -49,10 +52,10 @@ func newOffer(s *server) *offer {
 	return &offer{s: s, tools: map[string]*remoteTool{}, prompts: map[string]*remotePrompt{}, toolNames: map[string]string{}, promptNames: map[string]string{}}
 }
 
-func (o *offer) names() []string {
+func (o *offer) list() ([]string, []contract.Offer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.shown)
+	return slices.Clone(o.shown), slices.Clone(o.offers)
 }
 
 // learn asks what a server offers and shows it. After an error about the tools
@@ -119,6 +122,8 @@ type definition struct {
 	// arguments gives the server's names of arguments that have another one for
 	// the model.
 	arguments map[string]string
+	// hints is what the server itself says.
+	hints contract.Offer
 	// most is how many characters of a result the server wants to be passed on, 0
 	// for the usual.
 	most int
@@ -149,12 +154,12 @@ func (o *offer) showTools(entries []json.RawMessage) {
 			delete(o.tools, raw)
 		}
 	}
-	o.entries, o.shown = read, nil
+	o.entries, o.shown, o.offers = read, nil, nil
 	for _, l := range list {
 		name := public[l.raw]
 		t := o.tools[l.raw]
 		if t != nil && t.def.Load() == l.def {
-			o.shown = append(o.shown, name)
+			o.show(name, l.def)
 			continue
 		}
 		l.def.spec.Name = name // nobody else has it yet
@@ -170,8 +175,12 @@ func (o *offer) showTools(entries []json.RawMessage) {
 			o.toolNames[l.raw] = name
 		}
 		t.def.Store(l.def)
-		o.shown = append(o.shown, name)
+		o.show(name, l.def)
 	}
+}
+
+func (o *offer) show(name string, d *definition) {
+	o.shown, o.offers = append(o.shown, name), append(o.offers, d.hints)
 }
 
 // read reads an entry; nil is for one that is not taken. What is wrong with one
@@ -209,6 +218,8 @@ func (o *offer) read(entry json.RawMessage) *listed {
 		// some, says the protocol.
 		Destructive: !readOnly && (destructive || !said),
 	}}
+	openWorld, _ := decode[bool](hints["openWorldHint"])
+	d.hints = contract.Offer{Name: raw, Description: d.spec.Description, ReadOnly: readOnly, Destructive: destructive, OpenWorld: openWorld}
 	meta, _ := decode[members](m["_meta"])
 	if most, ok := decode[int](meta["anthropic/maxResultSizeChars"]); ok && most > 0 {
 		d.most = min(most, 500_000)
@@ -275,7 +286,7 @@ func (t *remoteTool) Call(ctx context.Context, in tool.Invocation) (tool.Result,
 	timed, token, end := c.begin(ctx, in.SessionID, limit, in.Progress)
 	defer end()
 	r := &request{Name: t.raw, Arguments: arguments}
-	r.Meta = sdk.Meta{"progressToken": token}
+	r.Meta = sdk.Meta{"progressToken": token, "claudecode/toolUseId": in.CallID}
 	data, err := c.request(timed, methodCallTool, r)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -300,6 +311,14 @@ func (s *server) failed(ctx context.Context, c *conn, err error) tool.Result {
 			text += "\n" + string(a.Data)
 		}
 		return tool.ErrorResult(errorName, codeAnswer, clip(c.target.redact(text), 8<<10))
+	}
+	if c.hosted != nil {
+		shown := c.explain(c.hosted.reason(err))
+		if errors.Is(shown, contract.ErrHostClosed) {
+			return tool.ErrorResult(errorName, codeLost, fmt.Sprintf(
+				"Error: the MCP server %q gave no result: %v. Whether the call has run is not known; it was not made again.", s.name, shown))
+		}
+		return tool.ErrorResult(errorName, codeAnswer, fmt.Sprintf("Error: the MCP server %q gave no result: %v", s.name, shown))
 	}
 	// If that was the connection's end, the next call must not meet it again.
 	end := c.dead

@@ -33,6 +33,10 @@ type web struct {
 
 // transport makes what the SDK connects through.
 func (c *conn) transport() (sdk.Transport, error) {
+	if c.s.host != nil {
+		c.hosted = newHosted(c)
+		return c.hosted, nil
+	}
 	kind := c.s.transport()
 	if kind == transportStdio {
 		c.s.m.starts.Add(1)

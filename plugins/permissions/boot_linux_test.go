@@ -32,6 +32,7 @@ import (
 	"dsh/plugins/processlocal"
 	"dsh/plugins/sandboxlandlock"
 	"dsh/plugins/sessionjsonl"
+	"dsh/plugins/settings"
 	"dsh/plugins/toolbash"
 	"dsh/plugins/toolfs"
 	"dsh/plugins/toolsearch"
@@ -50,6 +51,7 @@ plugins:
   model: {use: llm-scripted}
   loop: {use: agentloop}
   permissions: {use: permissions}
+  settings: {use: settings, config: {trust: always, projectFolders: [.claude]}}
   fs: {use: tool-fs}
   search: {use: tool-search}
   shell: {use: tool-bash}
@@ -102,7 +104,7 @@ func start(t *testing.T, script string, sets ...string) *world {
 		Profile: "t", Home: w.home, FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}},
 		Sets: append(sets, "model.script="+w.script),
 		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, processlocal.Plugin, sandboxlandlock.Plugin, llmscripted.Plugin,
-			agentloop.Plugin, permissions.Plugin, toolfs.Plugin, toolsearch.Plugin, toolbash.Plugin},
+			agentloop.Plugin, permissions.Plugin, settings.Plugin, toolfs.Plugin, toolsearch.Plugin, toolbash.Plugin},
 	})
 	w.k = b.Kernel
 	w.a = w.open(agent.Spec{ID: "s", CWD: w.cwd, Route: llm.Route{Provider: "scripted", Model: "scripted"}})

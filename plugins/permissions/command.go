@@ -38,6 +38,8 @@ type shellCase struct {
 	dirs    [][]string
 	strayed bool
 	f       findings
+	// away is the path that outside has last found to be outside, "" for none.
+	away string
 }
 
 // maxDirs bounds the combinations of where cd may have led.
@@ -303,10 +305,11 @@ func (c *shellCase) grants() {
 		reads, writes, outside := c.does(p)
 		readOnly, inside = readOnly && reads, inside && (reads || writes) && outside == ""
 		if outside != "" && r == nil && c.f.outside == "" {
-			c.f.outside = outside
+			c.f.outside, c.f.away = outside, c.away
 		}
 		if r == nil && (outside != "" || !reads && !(writes && c.j.letsEdit())) {
 			all = false
+			c.f.wanting = append(c.f.wanting, prefixOf(p.words))
 			if c.f.rest == "" {
 				c.f.rest = fmt.Sprintf("the command %q without a question", shorten(p.texts[0]))
 			}
@@ -316,7 +319,7 @@ func (c *shellCase) grants() {
 		reads, writes, outside, r := c.redirected(file)
 		readOnly, inside = readOnly && reads, inside && (reads || writes) && outside == ""
 		if outside != "" && c.f.outside == "" && r == nil {
-			c.f.outside = outside
+			c.f.outside, c.f.away = outside, c.away
 		}
 		if r == nil && (outside != "" || !reads && !(writes && c.j.letsEdit())) {
 			all = false
@@ -326,6 +329,9 @@ func (c *shellCase) grants() {
 		}
 	}
 	c.f.readOnly, c.f.inside = readOnly, inside
+	if c.f.blocked == "" {
+		c.f.blocked = c.f.away
+	}
 	if c.f.allow == nil && all {
 		c.f.allow = first
 	}
@@ -377,11 +383,13 @@ func (c *shellCase) outside(w word, write bool) string {
 		return "" // a preset does not restrict reading
 	}
 	places, ok := c.places(w)
+	c.away = ""
 	if !ok {
 		return fmt.Sprintf("where %q leads is known only when the command runs", shorten(w.text))
 	}
 	for _, at := range places {
 		if !c.j.isInside(at, write) {
+			c.away = at.lexical
 			return fmt.Sprintf("%s is outside of the folders that %s opens", at.lexical, c.j.named())
 		}
 	}

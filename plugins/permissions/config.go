@@ -26,6 +26,9 @@ type Config struct {
 	// Rules are permission rules such as Bash(git status:*), Edit(src/**) or
 	// mcp__github, by what they do. Deny beats ask, ask beats allow.
 	Rules Rules `json:"rules"`
+	// Flags are rules that were given at the start (--allowedTools,
+	// --disallowedTools); they do what Rules do, and their scope is cliArg.
+	Flags Rules `json:"flags"`
 	// AdditionalDirectories are working directories beside the session's own.
 	AdditionalDirectories []string `json:"additionalDirectories,omitzero"`
 	// Writable are further folders that preset workspace-write opens, beside the
@@ -43,7 +46,11 @@ type Config struct {
 	// Approvals is ask or never: whether anybody is asked about a call that nothing
 	// allows. "" is ask, and never under danger-full-access.
 	Approvals string `json:"approvals"`
-	// Children is the same for delegated sessions (spec jsonrpc 8.4).
+	// PromptTool is the full name of a tool, such as mcp__server__tool, that is
+	// called with {tool_name, input, tool_use_id} in place of asking the client; its
+	// text is the answer (spec stream-json 7.3). "" and stdio ask the client.
+	PromptTool string `json:"promptTool"`
+	// Children is what Approvals is, for delegated sessions (spec jsonrpc 8.4).
 	Children string `json:"children"`
 	// AnswerLimitMs bounds the wait for an answer, in milliseconds; 0 is no limit.
 	AnswerLimitMs int `json:"answerLimitMs"`
@@ -73,8 +80,14 @@ func defaults() Config {
 	}
 }
 
-// scopeProfile is the scope of rules of the config.
-const scopeProfile = "profile"
+// Scopes of the rules of the config.
+const (
+	scopeProfile = "profile"
+	scopeFlags   = approval.DestinationFlags
+)
+
+// promptStdio is the PromptTool that means the client (S010).
+const promptStdio = "stdio"
 
 // Validate reports everything that is wrong at once.
 func (c *Config) Validate() error {
@@ -97,7 +110,7 @@ func (c *Config) Validate() error {
 	case c.DisableBypass && c.Mode == ModeBypass:
 		errs = append(errs, kernel.Invalid("mode", "disableBypass forbids mode %s", c.Mode))
 	}
-	if _, err := c.pool(); err != nil {
+	if _, _, err := c.pools(); err != nil {
 		errs = append(errs, err)
 	}
 	for key, names := range map[string][]string{"protected": c.Protected, "additionalDirectories": c.AdditionalDirectories, "writable": c.Writable} {
@@ -125,22 +138,25 @@ func (c *Config) word() string {
 	return process.WorkspaceWrite
 }
 
-// pool reads the rules of the config.
-func (c *Config) pool() (Pool, error) {
-	var pool Pool
+// pools reads the rules of the config: those of the profile and those of flags.
+func (c *Config) pools() (profile, flags Pool, err error) {
 	var errs []error
-	for _, list := range []struct {
-		behavior string
-		texts    []string
-	}{{approval.Deny, c.Rules.Deny}, {approval.Ask, c.Rules.Ask}, {approval.Allow, c.Rules.Allow}} {
-		for i, text := range list.texts {
-			r, err := ParseRule(text, list.behavior, scopeProfile, "")
-			if err != nil {
-				errs = append(errs, kernel.Invalid(fmt.Sprintf("rules/%s/%d", list.behavior, i), "%v", err))
-				continue
+	read := func(pool *Pool, key, scope string, rules Rules) {
+		for _, list := range []struct {
+			behavior string
+			texts    []string
+		}{{approval.Deny, rules.Deny}, {approval.Ask, rules.Ask}, {approval.Allow, rules.Allow}} {
+			for i, text := range list.texts {
+				r, err := ParseRule(text, list.behavior, scope, "")
+				if err != nil {
+					errs = append(errs, kernel.Invalid(fmt.Sprintf("%s/%s/%d", key, list.behavior, i), "%v", err))
+					continue
+				}
+				pool.add(r)
 			}
-			pool.add(r)
 		}
 	}
-	return pool, errors.Join(errs...)
+	read(&profile, "rules", scopeProfile, c.Rules)
+	read(&flags, "flags", scopeFlags, c.Flags)
+	return profile, flags, errors.Join(errs...)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +11,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/google/uuid"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/process"
 	"dsh/kernel/session"
@@ -39,16 +36,22 @@ type Gate struct {
 	// home is looked up when the first call needs it.
 	home func() string
 
+	// changes counts those of the policy of sessions.
+	changes atomic.Int64
+
 	mu sync.Mutex
 	// sessions holds root sessions that have something of their own.
 	sessions map[string]*sessionState
 	parsed   map[string]*layered
+	// open are the questions that wait for an answer.
+	open map[*question]struct{}
 }
 
 // edition is a config with what is made of it.
 type edition struct {
 	Config
-	pool Pool
+	// pool are the rules of the profile, flags those that were given at the start.
+	pool, flags Pool
 	// open gives the folders that a preset opens beside the working directories, to
 	// calls and to programs only.
 	open func() (open, caches []string)
@@ -56,7 +59,7 @@ type edition struct {
 
 // New makes the gate; register puts it in front of the tools.
 func New(p Params) (*Gate, error) {
-	g := &Gate{params: p, sessions: map[string]*sessionState{}, parsed: map[string]*layered{}}
+	g := &Gate{params: p, sessions: map[string]*sessionState{}, parsed: map[string]*layered{}, open: map[*question]struct{}{}}
 	g.home = sync.OnceValue(func() string {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -73,11 +76,11 @@ func New(p Params) (*Gate, error) {
 }
 
 func (g *Gate) edition(c Config) (*edition, error) {
-	pool, err := c.pool()
+	pool, flags, err := c.pools()
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{Config: c, pool: pool}
+	e := &edition{Config: c, pool: pool, flags: flags}
 	e.open = sync.OnceValues(func() (open, caches []string) { return g.openFolders(c.Writable) })
 	return e, nil
 }
@@ -116,14 +119,38 @@ func (g *Gate) probe() error {
 
 // use puts an edition in front of the tools.
 func (g *Gate) use(o *kernel.Owner, e *edition) error {
-	if slices.ContainsFunc(e.pool.Deny, (*Rule).bare) {
-		if err := g.params.Tools.Hide(o, func(t tool.Tool) bool { return e.pool.Hides(t.Spec()) }); err != nil {
-			return err
-		}
+	if err := g.params.Tools.HideFor(o, func(who tool.Viewer) func(tool.Tool) bool { return g.hides(e, who) }); err != nil {
+		return err
 	}
 	return g.params.Pipeline.Use(o, orderRules, "permissions", func(ctx context.Context, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
 		return g.stage(ctx, e, t, in, next)
 	})
+}
+
+// hides says which tools the rules take away from a session as a whole (spec
+// stream-json 7.3); nil when they take none.
+func (g *Gate) hides(e *edition, who tool.Viewer) func(tool.Tool) bool {
+	pools := []Pool{e.pool, e.flags}
+	if who.SessionID != "" {
+		root, _ := g.lineage(who.SessionID)
+		s := g.peek(root)
+		pools = []Pool{e.pool, s.flagsOr(e), s.rules}
+	}
+	if who.CWD != "" {
+		pools = append(pools, g.layers(who.CWD).rules)
+	}
+	var bare Pool
+	for _, p := range pools {
+		for _, r := range p.Deny {
+			if r.bare() {
+				bare.Deny = append(bare.Deny, r)
+			}
+		}
+	}
+	if len(bare.Deny) == 0 {
+		return nil
+	}
+	return func(t tool.Tool) bool { return bare.Hides(t.Spec()) }
 }
 
 // reload takes another config. What sessions were given stays.
@@ -178,7 +205,7 @@ func (g *Gate) judge(e *edition, s sessionState, cwd string) *Judge {
 	open, caches := e.open()
 	j := &Judge{
 		Word: e.wordOf(s.word, l),
-		CWD:  cwd, Dirs: slices.Concat(e.AdditionalDirectories, l.dirs, s.dirs),
+		CWD:  cwd, Dirs: slices.Concat(s.flagDirsOr(e), l.dirs, s.dirs),
 		Open: open, Caches: caches,
 		Home: g.home(), State: g.params.Self.Home, Protected: e.Protected,
 		Unknown: l.unknown,
@@ -190,7 +217,7 @@ func (g *Gate) judge(e *edition, s sessionState, cwd string) *Judge {
 	if g.params.Confiner != nil {
 		j.Reach = g.params.Confiner.Probe
 	}
-	for _, from := range []Pool{e.pool, l.rules, s.rules} {
+	for _, from := range []Pool{e.pool, s.flagsOr(e), l.rules, s.rules} {
 		j.Rules.Deny = append(j.Rules.Deny, from.Deny...)
 		j.Rules.Ask = append(j.Rules.Ask, from.Ask...)
 		j.Rules.Allow = append(j.Rules.Allow, from.Allow...)
@@ -198,41 +225,69 @@ func (g *Gate) judge(e *edition, s sessionState, cwd string) *Judge {
 	return j
 }
 
+// judgeOf is judge for a session that may be a delegated one.
+func (g *Gate) judgeOf(e *edition, s sessionState, sessionID, cwd string) *Judge {
+	j := g.judge(e, s, cwd)
+	j.Word = g.delegatedWord(e, j.Word, sessionID, cwd)
+	return j
+}
+
 // Judge implements approval.Policy.
 func (g *Gate) Judge(spec tool.Spec, in tool.Invocation) approval.Verdict {
 	root, _ := g.lineage(in.SessionID)
-	return g.judge(g.now.Load(), g.peek(root), in.CWD).Decide(spec, in.Arguments)
+	return g.judgeOf(g.now.Load(), g.peek(root), in.SessionID, in.CWD).Decide(spec, in.Arguments)
+}
+
+// call is one call on its way through the gate.
+type call struct {
+	e     *edition
+	t     tool.Tool
+	spec  tool.Spec
+	in    tool.Invocation
+	root  string
+	child bool
+	j     *Judge
+	// seen is the number of changes that the ruling takes into account.
+	seen int64
+	// never: no person is asked.
+	never bool
 }
 
 // stage is the gate's place in the pipeline.
 func (g *Gate) stage(ctx context.Context, e *edition, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
-	spec := t.Spec()
-	root, child := g.lineage(in.SessionID)
-	own := g.begin(root, child, spec, in)
-	j := g.judge(e, own, in.CWD)
-	if err := g.tell(root, child, j.Word, own.told, in); err != nil {
+	if tool.IsUnknown(t) {
+		return g.unknown(ctx, e, t, in, next)
+	}
+	c := &call{e: e, t: t, spec: t.Spec(), in: in, seen: g.changes.Load()}
+	c.root, c.child = g.lineage(in.SessionID)
+	own := g.begin(c.root, c.child, c.spec, in)
+	c.j = g.judgeOf(e, own, in.SessionID, in.CWD)
+	if err := g.tell(c.root, c.child, c.j.Word, own.told, in); err != nil {
 		return tool.Result{}, err
 	}
-	v := j.Decide(spec, in.Arguments)
-	asked := in.Arguments
-	if err := g.record(in, spec, v, nil); err != nil {
+	r := c.j.rule(c.spec, in.Arguments, in.Advice)
+	v := r.Verdict
+	if err := g.record(in, c.spec, v, nil); err != nil {
 		return tool.Result{}, err
 	}
-	message := v.Message
+	message, interrupt := v.Message, in.Advice.Interrupt && v.Scope == scopeHook
 	if v.Behavior == approval.Ask {
-		answer, err := g.ask(ctx, e, e.policy(j.Word, child), spec, in, v)
+		answer, err := g.ask(ctx, c, r)
 		if err != nil {
 			return tool.Result{}, err
 		}
-		message = answer.message
+		message, interrupt = answer.message, answer.interrupt
 		if answer.allowed {
 			v.Behavior, v.Confinement = approval.Allow, v.Approved
+			if answer.ruling != nil {
+				v = answer.ruling.Verdict
+			}
 			if answer.arguments != nil {
 				in.Arguments = answer.arguments
 				var res *tool.Result
-				if v, res, err = g.again(j, t, spec, in, v); err != nil || res != nil {
+				if v, res, err = g.again(c, in, v); err != nil || res != nil {
 					if res != nil && v.Behavior == approval.Deny {
-						g.denied(in.SessionID, in.Turn, spec.Name, in.CallID, asked)
+						g.denied(in, c.spec.Name)
 					}
 					return orNone(res), err
 				}
@@ -240,12 +295,47 @@ func (g *Gate) stage(ctx context.Context, e *edition, t tool.Tool, in tool.Invoc
 		}
 	}
 	if v.Behavior != approval.Allow {
-		g.denied(in.SessionID, in.Turn, spec.Name, in.CallID, asked)
-		return refused(message), nil
+		g.denied(in, c.spec.Name)
+		res := refused(message)
+		if interrupt {
+			g.interrupt(c, &res)
+		}
+		return res, nil
 	}
 	in.Confinement = v.Confinement
-	in.Hidden = j.Hides()
+	in.Hidden = c.j.Hides()
 	return next(ctx, t, in)
+}
+
+// unknown judges a call of a tool that the session does not have. In mode plan it
+// counts as one that writes; else there is no decision about it (spec stream-json
+// 7.3 rule 1, S073).
+func (g *Gate) unknown(ctx context.Context, e *edition, t tool.Tool, in tool.Invocation, next tool.Next) (tool.Result, error) {
+	root, child := g.lineage(in.SessionID)
+	spec := t.Spec()
+	own := g.begin(root, child, spec, in)
+	j := g.judgeOf(e, own, in.SessionID, in.CWD)
+	if j.Word != ModePlan {
+		return next(ctx, t, in)
+	}
+	v := j.planned(approval.Verdict{})
+	if err := g.record(in, spec, v, nil); err != nil {
+		return tool.Result{}, err
+	}
+	g.denied(in, spec.Name)
+	return refused(v.Message), nil
+}
+
+// interrupt ends the turn of a refused call as if the user had (spec stream-json
+// 5.1). The call of a delegated session ends that of the root session, too.
+func (g *Gate) interrupt(c *call, res *tool.Result) {
+	res.EndTurn = &sdkproto.TurnEndReason{Kind: sdkproto.EndAborted, Reason: &sdkproto.AbortReason{Kind: sdkproto.AbortUser}}
+	if !c.child || g.params.Agents == nil {
+		return
+	}
+	if a, ok := g.params.Agents.Get(c.root); ok {
+		a.Cancel(agent.Cause{Kind: sdkproto.AbortUser}, "")
+	}
 }
 
 func orNone(res *tool.Result) tool.Result {
@@ -315,14 +405,6 @@ func (g *Gate) record(in tool.Invocation, spec tool.Spec, v approval.Verdict, re
 	return nil
 }
 
-// reply is what came of a question.
-type reply struct {
-	allowed   bool
-	arguments json.RawMessage
-	// message is for the model when the call is refused.
-	message string
-}
-
 // policy says whether anybody is asked for a session.
 func (c *Config) policy(word string, child bool) string {
 	switch {
@@ -336,96 +418,19 @@ func (c *Config) policy(word string, child bool) string {
 	return policyAsk
 }
 
-// ask puts a call to whoever can answer; with nobody there it is refused at once
-// (case B20).
-func (g *Gate) ask(ctx context.Context, e *edition, policy string, spec tool.Spec, in tool.Invocation, v approval.Verdict) (reply, error) {
-	if policy == policyNever {
-		return reply{message: v.Message}, nil
-	}
-	id := uuid.NewString()
-	emit := func(eventType string, data any) error {
-		if in.Emit == nil {
-			return nil
-		}
-		if err := in.Emit(session.Draft{Type: eventType, Data: data}); err != nil {
-			return fmt.Errorf("record %s: %w", eventType, err)
-		}
-		return nil
-	}
-	if err := emit(sdkproto.TypeApprovalAsked, sdkproto.ApprovalAsked{ID: id, ToolName: spec.Name, CallID: in.CallID, Reason: v.Reason}); err != nil {
-		return reply{}, err
-	}
-	outcome, r := g.answer(ctx, time.Duration(e.AnswerLimitMs)*time.Millisecond, approval.Request{
-		ID: id, SessionID: in.SessionID, ToolName: spec.Name, CallID: in.CallID, Arguments: in.Arguments, Reason: v.Reason,
-	}, v)
-	err := emit(sdkproto.TypeApprovalDecided, sdkproto.ApprovalDecided{ID: id, Outcome: string(outcome)})
-	if ctx.Err() != nil {
-		// The turn was cut off; nobody has rejected the call (case B22).
-		return reply{}, errors.Join(context.Cause(ctx), err)
-	}
-	return r, err
-}
-
-// answer waits for the answer and makes sure that nothing but a plain consent
-// counts as one (case B21).
-func (g *Gate) answer(ctx context.Context, limit time.Duration, q approval.Request, v approval.Verdict) (approval.Outcome, reply) {
-	approver := g.params.Desk.For(q.SessionID)
-	if approver == nil {
-		return approval.Unavailable, reply{message: v.Message}
-	}
-	waiting := ctx
-	if limit > 0 {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	a, err := g.approve(waiting, approver, q)
-	log := g.params.Self.Log.With("session", q.SessionID, "tool", q.ToolName, "call", q.CallID)
-	switch {
-	case ctx.Err() != nil:
-		return approval.Cancelled, reply{}
-	case err != nil && waiting.Err() != nil:
-		return approval.Unavailable, reply{message: fmt.Sprintf("Permission denied: %s, and nobody has answered within %v.", v.Reason, limit)}
-	case err != nil:
-		log.Warn("a question about a call failed", "error", err)
-		return approval.Unavailable, reply{message: fmt.Sprintf("Permission denied: %s, and the question about it failed: %v", v.Reason, err)}
-	}
-	stock := fmt.Sprintf("Permission to use %s has been denied.", q.ToolName)
-	switch a.Outcome {
-	case approval.AllowedOnce:
-		return a.Outcome, reply{allowed: true, arguments: a.Arguments}
-	case approval.Rejected, approval.Cancelled:
-		return a.Outcome, reply{message: cmp.Or(a.Message, stock)}
-	case approval.Unavailable:
-		return a.Outcome, reply{message: cmp.Or(a.Message, v.Message)}
-	}
-	log.Warn("the answer to a question about a call is none", "outcome", a.Outcome)
-	return approval.Rejected, reply{message: fmt.Sprintf("%s The answer was not understood: outcome %q.", stock, a.Outcome)}
-}
-
-// approve keeps a panic of an approver from being taken for anything.
-func (g *Gate) approve(ctx context.Context, a approval.Approver, q approval.Request) (answer approval.Answer, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-		}
-	}()
-	return a.Approve(ctx, q)
-}
-
 // again checks arguments that an answer put in the place of the call's: the
 // schema and the deny rules hold for them, too. A result ends the call.
-func (g *Gate) again(j *Judge, t tool.Tool, spec tool.Spec, in tool.Invocation, before approval.Verdict) (approval.Verdict, *tool.Result, error) {
-	if err := tool.CheckArguments(t, in.Arguments); err != nil {
-		res := tool.ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", fmt.Sprintf("Error: the arguments that were approved for %s are not valid: %v", spec.Name, err))
+func (g *Gate) again(c *call, in tool.Invocation, before approval.Verdict) (approval.Verdict, *tool.Result, error) {
+	if err := tool.CheckArguments(c.t, in.Arguments); err != nil {
+		res := tool.ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", fmt.Sprintf("Error: the arguments that were approved for %s are not valid: %v", c.spec.Name, err))
 		return before, &res, nil
 	}
-	v := j.Decide(spec, in.Arguments)
+	v := c.j.Decide(c.spec, in.Arguments)
 	if v.Behavior == approval.Ask {
 		// They are what somebody has just agreed to.
 		v.Behavior, v.Confinement = approval.Allow, v.Approved
 	}
-	if err := g.record(in, spec, v, in.Arguments); err != nil {
+	if err := g.record(in, c.spec, v, in.Arguments); err != nil {
 		return v, nil, err
 	}
 	if v.Behavior == approval.Deny {

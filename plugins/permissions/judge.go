@@ -42,8 +42,9 @@ func isPreset(word string) bool {
 // and changes nothing; it looks at the disk only to follow links.
 //
 // The order of its reasons is that of spec stream-json 7.3, steps 4 to 9: deny
-// rules, ask rules, protected paths, the mode, then what allows. The hooks of
-// step 3 have run before a call gets here.
+// rules, mode plan, ask rules, protected paths, the other modes, then what allows.
+// The hooks of step 3 have run before a call gets here; what they say is the
+// call's advice.
 type Judge struct {
 	// Word is the preset or mode in force.
 	Word string
@@ -85,19 +86,35 @@ type findings struct {
 	danger, outside string
 	// unclear says why ask and deny rules cannot be compared with the call.
 	unclear string
+	// away is the path that outside is about, "" for none.
+	away string
 	// readOnly: the call changes nothing. inside: it writes, and only what mode
 	// acceptEdits lets it. free: the call's effects are judged when they happen.
-	readOnly, inside, free bool
+	// chosen: it reads, but what it puts before the model is for a person to choose.
+	readOnly, inside, free, chosen bool
 	// shell: the call runs a command that a sandbox can hold. beyond says what it
 	// would write that its sandbox forbids.
 	shell  bool
 	beyond string
-	// rest says what is asked when nothing allows the call.
-	rest string
+	// rest says what is asked when nothing allows the call; wanting are the commands
+	// that no rule allows, each as the content of a rule that would.
+	rest    string
+	wanting []string
+}
+
+// ruling is a verdict with what it is made of.
+type ruling struct {
+	approval.Verdict
+	f findings
 }
 
 // Decide judges a call. arguments is a JSON object that the tool's schema accepts.
 func (j *Judge) Decide(s tool.Spec, arguments json.RawMessage) approval.Verdict {
+	return j.rule(s, arguments, tool.Advice{}).Verdict
+}
+
+// rule judges a call about which hooks have said something.
+func (j *Judge) rule(s tool.Spec, arguments json.RawMessage, advice tool.Advice) ruling {
 	var f findings
 	members := map[string]any{}
 	// A tool without a schema may get anything; what cannot be read has no subject.
@@ -110,7 +127,55 @@ func (j *Judge) Decide(s tool.Spec, arguments json.RawMessage) approval.Verdict 
 	default:
 		f = j.other(s, members)
 	}
-	return j.verdict(s, f)
+	r := ruling{j.verdict(s, f), f}
+	r.advised(s, advice)
+	if r.Behavior == approval.Ask {
+		j.unanswered(s, &r)
+	}
+	return r
+}
+
+// scopeHook is the scope of what hooks have decided.
+const scopeHook = "hook"
+
+// advised lays what hooks have said over a verdict (spec stream-json 6.5 rule 2).
+// A hook that allows a call spares it the question, but no rule, no safety check
+// and no confinement.
+func (r *ruling) advised(s tool.Spec, a tool.Advice) {
+	v := &r.Verdict
+	by := func(behavior, reason string) {
+		v.Behavior, v.ReasonType, v.Reason, v.Rule, v.Scope = behavior, approval.ReasonHook, reason, "", scopeHook
+	}
+	switch {
+	case a.Behavior == approval.Deny:
+		by(approval.Deny, cmp.Or(a.Reason, "a hook refuses the call"))
+		v.Message = cmp.Or(a.Reason, denialText(s.Name))
+	case a.Behavior == approval.Ask && v.Behavior == approval.Allow:
+		by(approval.Ask, cmp.Or(a.Reason, "a hook wants somebody to be asked"))
+	case a.Behavior == approval.Allow && v.Behavior == approval.Ask && v.Approved == v.Confinement &&
+		v.ReasonType != approval.ReasonRule && v.ReasonType != approval.ReasonSafety:
+		by(approval.Allow, cmp.Or(a.Reason, "a hook allows the call"))
+	}
+}
+
+// denialText is what a refusal by a rule or without words says (spec stream-json
+// 7.7).
+func denialText(name string) string {
+	return fmt.Sprintf("Permission to use %s has been denied.", name)
+}
+
+// unanswered says what becomes of a call that somebody has to be asked about when
+// nobody is (spec stream-json 7.3 rules 9 and 10).
+func (j *Judge) unanswered(s tool.Spec, r *ruling) {
+	switch {
+	case j.Word == ModeDontAsk:
+		r.Behavior, r.ReasonType = approval.Deny, approval.ReasonMode
+		r.Message = "Permission denied: dontAsk mode: " + r.Reason
+	case isPreset(j.Word):
+		r.Message = "Permission denied: " + r.Reason + ", and nobody can be asked here. " + j.advice(s, r.f)
+	default:
+		r.Message = fmt.Sprintf("Permission denied: this use of %s needs approval, and nobody can be asked here: %s. %s", s.Name, r.Reason, j.advice(s, r.f))
+	}
 }
 
 // verdict applies the ground rules to what was found.
@@ -124,35 +189,32 @@ func (j *Judge) verdict(s tool.Spec, f findings) approval.Verdict {
 	free := j.Word == ModeBypass || j.Word == process.FullAccess
 	by := func(behavior, kind, reason string) approval.Verdict {
 		v.Behavior, v.ReasonType, v.Reason = behavior, kind, reason
-		switch {
-		case behavior == approval.Ask && j.Word == ModeDontAsk:
-			v.Behavior = approval.Deny
-			v.Message = "Permission denied: dontAsk mode: " + reason
-		case behavior == approval.Ask:
-			v.Message = "Permission denied: " + reason + ", and nobody can be asked here. " + j.advice(s, f)
-		}
 		return v
 	}
 	ruled := func(behavior string, r *Rule) approval.Verdict {
 		v.Rule, v.Scope = r.Text, r.Scope
-		out := by(behavior, approval.ReasonRule, fmt.Sprintf("rule %s (%s) says %s", r.Text, r.Scope, behavior))
 		if behavior == approval.Deny {
-			out.Message = fmt.Sprintf("Permission to use %s has been denied. The rule is %s (%s).", s.Name, r.Text, r.Scope)
+			v.Message = denialText(s.Name)
+			if isPreset(j.Word) {
+				v.Message += fmt.Sprintf(" The rule is %s (%s).", r.Text, r.Scope)
+			}
 		}
-		return out
+		return by(behavior, approval.ReasonRule, fmt.Sprintf("rule %s (%s) says %s", r.Text, r.Scope, behavior))
 	}
 	switch {
 	case f.deny != nil:
 		return ruled(approval.Deny, f.deny)
+	case j.Word == ModePlan && !f.readOnly && !f.free && !s.AsksUser:
+		// Before ask rules: nobody is asked whether the mode may be broken (D7 there).
+		return j.planned(v)
 	case f.ask != nil:
 		return ruled(approval.Ask, f.ask)
+	case s.AsksUser:
+		return by(approval.Ask, approval.ReasonOther, "the call is a question to the user")
 	case j.Unknown != "" && !f.free:
 		return by(approval.Ask, approval.ReasonSafety, j.Unknown)
 	case f.unclear != "":
-		return by(approval.Ask, approval.ReasonOther, f.unclear)
-	case j.Word == ModePlan && !f.readOnly && !f.free:
-		v.Message = planRefusal
-		return by(approval.Deny, approval.ReasonMode, "mode plan lets nothing be written")
+		return by(approval.Ask, approval.ReasonSafety, f.unclear)
 	case f.danger != "" && !free:
 		return by(approval.Ask, approval.ReasonSafety, f.danger)
 	case free:
@@ -169,7 +231,7 @@ func (j *Judge) verdict(s tool.Spec, f findings) approval.Verdict {
 		return ruled(approval.Allow, f.allow)
 	case f.free:
 		return by(approval.Allow, approval.ReasonOther, "what the call leads to is judged when it happens")
-	case f.readOnly && (f.outside == "" || isPreset(j.Word)):
+	case f.readOnly && !f.chosen && (f.outside == "" || isPreset(j.Word)):
 		return by(approval.Allow, approval.ReasonMode, "the call only reads")
 	case held:
 		return by(approval.Allow, approval.ReasonMode, fmt.Sprintf("the command is confined to %s", v.Confinement.Mode))
@@ -185,6 +247,13 @@ func (j *Judge) verdict(s tool.Spec, f findings) approval.Verdict {
 		v.Approved = nil
 	}
 	return by(approval.Ask, approval.ReasonOther, j.named()+" does not allow "+f.rest)
+}
+
+// planned refuses what mode plan does not let happen.
+func (j *Judge) planned(v approval.Verdict) approval.Verdict {
+	v.Behavior, v.ReasonType, v.Reason = approval.Deny, approval.ReasonMode, "mode plan lets nothing be written"
+	v.Message = planRefusal
+	return v
 }
 
 func (j *Judge) named() string {
@@ -209,6 +278,10 @@ func (j *Judge) advice(s tool.Spec, f findings) string {
 		return "Write within the working directories, or tell the user that this needs a further folder in `writable` of the profile's permissions, or another preset (DSH_PERMISSION_MODE)."
 	case f.danger != "" || f.unclear != "":
 		return "Go on without it, write it more plainly, or tell the user what has to be done by hand."
+	case s.AsksUser:
+		return "Go on without an answer, or say in your reply what you would have asked."
+	case !isPreset(j.Word):
+		return fmt.Sprintf("Stay within what is allowed, or tell the user that this needs an allow rule for %s, or another permission mode.", name)
 	}
 	return fmt.Sprintf("Stay within what is allowed, or tell the user that this needs an allow rule for %s in the permissions of the profile, or another preset (DSH_PERMISSION_MODE).", name)
 }
@@ -254,7 +327,10 @@ func (j *Judge) absolute(path string) string {
 
 // other judges a tool that is about no file and no command.
 func (j *Judge) other(s tool.Spec, members map[string]any) findings {
-	subject, _ := members[s.Subject.Member].(string)
+	subject, ok := members[s.Subject.Member].(string)
+	if !ok {
+		subject = s.Subject.Default
+	}
 	matches := func(r *Rule) bool {
 		switch {
 		case r.bare():
@@ -268,7 +344,12 @@ func (j *Judge) other(s tool.Spec, members map[string]any) findings {
 		// every call and allows none.
 		return r.Behavior != approval.Allow
 	}
-	f := findings{readOnly: s.ReadOnly, free: familyOf(s.Subject.Rule) == familyAgent, rest: "tool " + s.Name}
+	family := familyOf(s.Subject.Rule)
+	f := findings{
+		readOnly: s.ReadOnly, free: family == familyAgent, rest: "tool " + s.Name,
+		// A skill is somebody's instructions to the model (spec stream-json 9).
+		chosen: family == familySkill && !isPreset(j.Word),
+	}
 	if s.Subject.Kind == tool.SubjectURL {
 		f.outside = "the call reaches " + cmp.Or(hostOf(subject), "an address that cannot be read")
 	}
@@ -335,6 +416,7 @@ func (j *Judge) file(s tool.Spec, members map[string]any) findings {
 	}
 	if !j.isInside(at, write) {
 		f.outside = fmt.Sprintf("%s is outside of the folders that %s opens", at.lexical, j.named())
+		f.away = at.lexical
 		if at.real != at.lexical {
 			f.outside = fmt.Sprintf("%s leads to %s, which is outside of the folders that %s opens", at.lexical, at.real, j.named())
 		}

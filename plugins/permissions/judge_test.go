@@ -22,8 +22,11 @@ var (
 	fetchSpec = tool.Spec{Name: "web_fetch", ReadOnly: true, Subject: tool.Subject{Rule: "WebFetch", Kind: tool.SubjectURL, Member: "url"}}
 	skillSpec = tool.Spec{Name: "skill", ReadOnly: true, Subject: tool.Subject{Rule: "Skill", Kind: tool.SubjectText, Member: "name"}}
 	agentSpec = tool.Spec{Name: "subagent", Subject: tool.Subject{Rule: "Agent", Kind: tool.SubjectText, Member: "type"}}
-	mcpSpec   = tool.Spec{Name: "mcp__db__query"}
-	mcpRead   = tool.Spec{Name: "mcp__db__list", ReadOnly: true}
+	// The ones of spec stream-json 9 that are no file and no command.
+	todoSpec     = tool.Spec{Name: "TodoWrite", ReadOnly: true}
+	questionSpec = tool.Spec{Name: "AskUserQuestion", AsksUser: true}
+	mcpSpec      = tool.Spec{Name: "mcp__db__query"}
+	mcpRead      = tool.Spec{Name: "mcp__db__list", ReadOnly: true}
 )
 
 // court is a folder with a judge.

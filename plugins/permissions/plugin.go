@@ -22,6 +22,10 @@
 // that one command run without. Whatever nothing allows is asked; with nobody to
 // ask it is refused at once (case B20).
 //
+// What hooks in front of the rules say of a call (tool.Invocation.Advice) is taken
+// up here: a refusal is recorded like one by a rule, an ask has somebody asked, an
+// allow spares the question but no rule.
+//
 // Each call leaves the event permission/decision; a question also leaves
 // approval/asked and approval/decided. A root session under another preset than
 // workspace-write leaves permission/preset with its first call.
@@ -46,19 +50,20 @@ var Plugin = kernel.Define("permissions", "Decides which calls of tools run, ask
 			fx.Invoke((*Gate).register))
 	},
 	kernel.Needs[*tool.Pipeline](), kernel.Needs[*tool.Registry](), kernel.Needs[*approval.Desk](),
-	kernel.Wants[settings.Source](), kernel.Wants[process.Confiner](), kernel.Wants[agent.Registry](),
+	kernel.Wants[settings.Source](), kernel.Wants[process.Confiner](), kernel.Wants[agent.Registry](), kernel.Wants[*agent.Definitions](),
 	kernel.Provides[approval.Policy](), kernel.Provides[process.Policy]())
 
 // Params is what New takes from the composition.
 type Params struct {
 	fx.In
 
-	Self     kernel.Instance
-	Config   Config
-	Pipeline *tool.Pipeline
-	Tools    *tool.Registry
-	Desk     *approval.Desk
-	Settings settings.Source  `optional:"true"`
-	Confiner process.Confiner `optional:"true"`
-	Agents   agent.Registry   `optional:"true"`
+	Self        kernel.Instance
+	Config      Config
+	Pipeline    *tool.Pipeline
+	Tools       *tool.Registry
+	Desk        *approval.Desk
+	Settings    settings.Source    `optional:"true"`
+	Confiner    process.Confiner   `optional:"true"`
+	Agents      agent.Registry     `optional:"true"`
+	Definitions *agent.Definitions `optional:"true"`
 }

@@ -108,7 +108,7 @@ func TestOtherRules(t *testing.T) {
 		{"Skill(review)", skillSpec, "review", approval.Allow, approval.Deny},
 		{"Skill(review *)", skillSpec, "review fast", approval.Allow, approval.Deny},
 		{"Skill(review *)", skillSpec, "review", approval.Allow, approval.Deny},
-		{"Skill(review)", skillSpec, "reviews", approval.Allow, approval.Allow}, // it only reads
+		{"Skill(review)", skillSpec, "reviews", approval.Ask, approval.Ask}, // spec stream-json 9: Skill asks
 		{"Agent(explorer)", agentSpec, "explorer", approval.Allow, approval.Deny},
 		{"Agent(explorer)", agentSpec, "other", approval.Allow, approval.Allow}, // what it does is judged by itself
 		{"mcp__db", mcpSpec, "", approval.Allow, approval.Deny},
@@ -155,6 +155,9 @@ func TestModes(t *testing.T) {
 		{"MCP tool that reads", mcpRead, "", [8]string{allow, allow, allow, allow, allow, allow, allow, allow}},
 		{"web", fetchSpec, "https://x.test", [8]string{ask, ask, ask, allow, deny, allow, allow, allow}},
 		{"subagent", agentSpec, "x", [8]string{allow, allow, allow, allow, allow, allow, allow, allow}},
+		{"skill", skillSpec, "x", [8]string{ask, ask, ask, allow, deny, allow, allow, allow}},
+		{"list of steps", todoSpec, "", [8]string{allow, allow, allow, allow, allow, allow, allow, allow}},
+		{"question to the user", questionSpec, "", [8]string{ask, ask, ask, ask, deny, ask, ask, ask}},
 	}
 	for _, tc := range calls {
 		for i, word := range words() {
@@ -176,11 +179,16 @@ func TestModes(t *testing.T) {
 			j = c.judge(word, rules{deny: []string{bare}, ask: []string{bare}, allow: []string{bare}})
 			v = c.on(j, tc.spec, tc.value)
 			wantBehavior(t, word+": denied "+tc.name, v, deny)
-			if want := "Permission to use " + tc.spec.Name + " has been denied."; !strings.HasPrefix(v.Message, want) || v.Rule != bare || v.Scope != scopeProfile {
+			want := "Permission to use " + tc.spec.Name + " has been denied."
+			if says := v.Message == want || isPreset(word) && strings.HasPrefix(v.Message, want); !says || v.Rule != bare || v.Scope != scopeProfile {
 				t.Errorf("%s: %+v", tc.name, v)
 			}
 			v = c.on(c.judge(word, rules{ask: []string{bare}, allow: []string{bare}}), tc.spec, tc.value)
-			wantBehavior(t, word+": asked "+tc.name, v, map[bool]string{true: deny, false: ask}[word == ModeDontAsk])
+			want = ask
+			if word == ModeDontAsk || word == ModePlan && tc.want[i] == deny {
+				want = deny // nobody is asked whether the mode may be broken (D7)
+			}
+			wantBehavior(t, word+": asked "+tc.name, v, want)
 		}
 	}
 }

@@ -2,13 +2,15 @@ package permissions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/settings"
+	"dsh/kernel/tool"
 )
 
 // scopeSession is the scope of rules that a session was given.
@@ -20,6 +22,10 @@ type sessionState struct {
 	word  string
 	rules Pool
 	dirs  []string
+	// flags and flagDirs take the place of what the config says about rules and
+	// folders of scope cliArg; nil leaves it.
+	flags    *Pool
+	flagDirs *[]string
 	// told is the preset that the log has as the session's, "" for none.
 	told string
 	// turn is the number of the latest turn, and denials are its.
@@ -27,8 +33,26 @@ type sessionState struct {
 	denials []approval.Denial
 }
 
+func (s *sessionState) flagsOr(e *edition) Pool {
+	if s.flags != nil {
+		return *s.flags
+	}
+	return e.flags
+}
+
+func (s *sessionState) flagDirsOr(e *edition) []string {
+	if s.flagDirs != nil {
+		return *s.flagDirs
+	}
+	return e.AdditionalDirectories
+}
+
 // maxDenials bounds what is kept of one turn.
 const maxDenials = 10_000
+
+// maxAncestors bounds the way to the root: a session cannot be its own ancestor,
+// but records may be broken.
+const maxAncestors = 64
 
 // lineage gives the id of the session at the root, and whether the session is a
 // delegated one.
@@ -36,8 +60,7 @@ func (g *Gate) lineage(id string) (root string, child bool) {
 	if g.params.Agents == nil {
 		return id, false
 	}
-	// A session cannot be its own ancestor; the bound is for broken records.
-	for range 64 {
+	for range maxAncestors {
 		a, ok := g.params.Agents.Get(id)
 		if !ok || a.Spec().Parent == "" {
 			break
@@ -86,7 +109,48 @@ func (g *Gate) peek(root string) (s sessionState) {
 // Mode implements approval.Policy.
 func (g *Gate) Mode(sessionID, cwd string) string {
 	root, _ := g.lineage(sessionID)
-	return g.now.Load().wordOf(g.peek(root).word, g.layers(cwd))
+	e := g.now.Load()
+	return g.delegatedWord(e, e.wordOf(g.peek(root).word, g.layers(cwd)), sessionID, cwd)
+}
+
+// delegatedWord is the word of a session when root is that of the session at the
+// root. Definitions of agents may name modes, but none widens what a mode other
+// than default gives: bypassPermissions and acceptEdits of the parent win (spec
+// stream-json 7.3), and so do plan and dontAsk, which a call could else get around
+// by delegating.
+func (g *Gate) delegatedWord(e *edition, root, sessionID, cwd string) string {
+	if g.params.Agents == nil || g.params.Definitions == nil || root != ModeDefault {
+		return root
+	}
+	word := root
+	for range maxAncestors {
+		a, ok := g.params.Agents.Get(sessionID)
+		if !ok || a.Spec().Parent == "" {
+			break
+		}
+		spec := a.Spec()
+		d, ok := g.params.Definitions.Lookup(spec.Type)
+		mode := plainMode(d.PermissionMode)
+		if ok && mode != ModeDefault && slices.Contains(modes(), mode) && g.grants(e, d, mode, cwd) {
+			word = mode // the one nearest to the root is looked at last, and wins
+		}
+		sessionID = spec.Parent
+	}
+	return word
+}
+
+// grants reports whether a definition may put a mode in force: what comes with a
+// checkout or a plugin does not switch the questions off.
+func (g *Gate) grants(e *edition, d agent.Definition, mode, cwd string) bool {
+	return mode != ModeBypass || d.Source != "project" && d.Source != "plugin" && !e.DisableBypass && !g.layers(cwd).noBypass
+}
+
+// plainMode gives the name of a mode that has two.
+func plainMode(mode string) string {
+	if mode == "manual" {
+		return ModeDefault
+	}
+	return mode
 }
 
 // wordOf gives the word in force. A session's own goes first; the settings of
@@ -107,94 +171,35 @@ func (c *Config) wordOf(session string, l *layered) string {
 
 // SetMode implements approval.Policy.
 func (g *Gate) SetMode(sessionID, cwd, mode string) error {
-	if mode == "manual" {
-		mode = ModeDefault
-	}
+	mode = plainMode(mode)
 	if err := g.checkWord(mode, cwd); err != nil {
 		return err
 	}
 	root, _ := g.lineage(sessionID)
 	g.with(root, func(s *sessionState) { s.word = mode })
+	g.changed(root)
 	return nil
 }
 
+// checkWord refuses a word that is unknown or forbidden. A config that names a
+// mode knows no presets (S043); bypassPermissions needs no consent at the start
+// (spec stream-json D12).
 func (g *Gate) checkWord(mode, cwd string) error {
+	e := g.now.Load()
+	known := words()
+	if !isPreset(e.word()) {
+		known = modes()
+	}
 	switch {
-	case !slices.Contains(words(), mode):
-		return fmt.Errorf("there is no permission mode %q; use one of %v", mode, words())
+	case !slices.Contains(known, mode):
+		return fmt.Errorf("there is no permission mode %q; use one of %s", mode, strings.Join(known, ", "))
 	case mode != ModeBypass:
-	case g.now.Load().DisableBypass:
+	case e.DisableBypass:
 		return errors.New("permission mode bypassPermissions is forbidden by disableBypass of the profile")
 	case g.layers(cwd).noBypass:
 		return errors.New("permission mode bypassPermissions is forbidden by disableBypassPermissionsMode of the settings")
 	}
 	return nil
-}
-
-// Update implements approval.Policy.
-func (g *Gate) Update(sessionID, cwd string, updates []approval.Update) error {
-	root, _ := g.lineage(sessionID)
-	var errs []error
-	for _, u := range updates {
-		change, err := g.change(u, cwd)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("permission update %s: %w", u.Type, err))
-			continue
-		}
-		g.with(root, change)
-	}
-	return errors.Join(errs...)
-}
-
-// change checks an update and gives what it does.
-func (g *Gate) change(u approval.Update, cwd string) (func(*sessionState), error) {
-	switch u.Type {
-	case approval.SetMode:
-		mode := u.Mode
-		if mode == "manual" {
-			mode = ModeDefault
-		}
-		return func(s *sessionState) { s.word = mode }, g.checkWord(mode, cwd)
-	case approval.AddDirectories, approval.RemoveDirectories:
-		if len(u.Directories) == 0 || slices.Contains(u.Directories, "") {
-			return nil, errors.New("directories names none")
-		}
-		return func(s *sessionState) {
-			kept := slices.DeleteFunc(slices.Clone(s.dirs), func(dir string) bool { return slices.Contains(u.Directories, dir) })
-			if u.Type == approval.AddDirectories {
-				kept = append(kept, u.Directories...)
-			}
-			s.dirs = kept
-		}, nil
-	case approval.AddRules, approval.ReplaceRules, approval.RemoveRules:
-		return changeRules(u)
-	}
-	return nil, fmt.Errorf("the type is unknown")
-}
-
-func changeRules(u approval.Update) (func(*sessionState), error) {
-	if !slices.Contains([]string{approval.Allow, approval.Ask, approval.Deny}, u.Behavior) {
-		return nil, fmt.Errorf("there is no behavior %q; use allow, ask or deny", u.Behavior)
-	}
-	texts := make([]string, len(u.Rules))
-	for i, r := range u.Rules {
-		texts[i] = RuleText(r)
-	}
-	rules, err := parseAll(texts, u.Behavior, scopeSession, "")
-	if err != nil {
-		return nil, err
-	}
-	return func(s *sessionState) {
-		list := s.rules.of(u.Behavior)
-		switch u.Type {
-		case approval.ReplaceRules:
-			*list = rules
-		case approval.RemoveRules:
-			*list = slices.DeleteFunc(slices.Clone(*list), func(r *Rule) bool { return slices.Contains(texts, r.Text) })
-		default:
-			*list = slices.Concat(*list, rules)
-		}
-	}, nil
 }
 
 func (p *Pool) of(behavior string) *[]*Rule {
@@ -225,15 +230,19 @@ func (g *Gate) Denials(sessionID string, turn int) []approval.Denial {
 	return nil
 }
 
-// denied records a refused call.
-func (g *Gate) denied(sessionID string, turn int, tool, call string, input json.RawMessage) {
-	root, child := g.lineage(sessionID)
+// denied records a refused call, once, with what the model asked for.
+func (g *Gate) denied(in tool.Invocation, name string) {
+	input := in.Requested
+	if input == nil {
+		input = in.Arguments
+	}
+	root, child := g.lineage(in.SessionID)
 	g.with(root, func(s *sessionState) {
 		if !child {
-			s.turnBegan(turn)
+			s.turnBegan(in.Turn)
 		}
 		if len(s.denials) < maxDenials {
-			s.denials = append(s.denials, approval.Denial{ToolName: tool, ToolUseID: call, ToolInput: slices.Clone(input)})
+			s.denials = append(s.denials, approval.Denial{ToolName: name, ToolUseID: in.CallID, ToolInput: slices.Clone(input)})
 		}
 	})
 }
@@ -321,11 +330,7 @@ func (g *Gate) readLayers(from []settings.Layer) *layered {
 		for _, dir := range p.AdditionalDirectories {
 			l.dirs = append(l.dirs, new(disk).folder(layer.Root, dir, g.home()).lexical)
 		}
-		mode := p.DefaultMode
-		if mode == "manual" {
-			mode = ModeDefault
-		}
-		switch {
+		switch mode := plainMode(p.DefaultMode); {
 		case mode == "":
 		case slices.Contains(modes(), mode):
 			l.word = mode

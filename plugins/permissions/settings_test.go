@@ -226,6 +226,9 @@ func TestConfig(t *testing.T) {
 			"/rules/deny/0: rule \"Bash(x\": the parenthesis is not closed; write Tool or Tool(what)",
 			"/rules/allow/1: rule \"*\": an allow rule names its tool; only mcp__SERVER__* may stand for more than one",
 		}},
+		{"flags", func(c *Config) { c.Flags = Rules{Allow: []string{"mcp__*"}} }, []string{
+			"/flags/allow/0: rule \"mcp__*\": an allow rule names its tool; only mcp__SERVER__* may stand for more than one",
+		}},
 		{"words", func(c *Config) { c.Approvals, c.Children = "x", "y" }, []string{"/approvals: there is no approvals \"x\"; use ask, never", "/children: there is no children \"y\"; use ask, never"}},
 		{"numbers", func(c *Config) { c.AnswerLimitMs = -1 }, []string{"/answerLimitMs: -1 is too small; use 0 or more"}},
 		{"empty names", func(c *Config) { c.Protected = []string{""} }, []string{"/protected: an entry is empty; take it away"}},

@@ -71,7 +71,8 @@ type program struct {
 	group   int
 	marker  string
 	reached process.Reached
-	out     *output
+	// outs are one output for both streams, or one for each.
+	outs []*output
 	// done is closed when the program itself has ended; state and err are set then.
 	done  chan struct{}
 	state *os.ProcessState
@@ -127,7 +128,7 @@ func (r *Runner) Run(ctx context.Context, c process.Command) (process.Exit, erro
 		case <-time.After(killLimit):
 		}
 	}
-	exit.Left = r.leave(s, p, p.out.settle(), cut)
+	exit.Left = r.leave(s, p, p.settle(), cut)
 	exit.Cancelled = exit.Cancelled || !exit.TimedOut && p.ended.Load()
 	exit.Code = -1
 	if p.gone.Load() {
@@ -164,21 +165,40 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 	if c.Dir == "" {
 		return nil, errors.New("no working directory is given")
 	}
-	ours, theirs, err := os.Pipe()
+	var far pipes
+	defer far.close()
+	var near pipes
+	ours, theirs, err := far.open(&near)
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, err
+	}
+	// Standard error has a pipe of its own only when somebody wants it apart.
+	oursToo, theirsToo := ours, theirs
+	if c.Errors != nil {
+		if oursToo, theirsToo, err = far.open(&near); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.Command(c.Path, c.Args...)
+	// A nil Stdin is the null device, opened for this program alone.
+	var feed *os.File
+	if c.Input != nil {
+		source, sink, err := os.Pipe()
+		if err != nil {
+			near.close()
+			return nil, fmt.Errorf("make a pipe: %w", err)
+		}
+		far, near, feed = append(far, source), append(near, sink), sink
+		cmd.Stdin = source
 	}
 	r.first.Do(r.prepare)
-	// A nil Stdin is the null device, opened for this program alone.
-	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
 	cmd.Env = slices.Concat(r.env.get(r.self.CredentialEnv.Names()), []string{"PWD=" + c.Dir}, c.Env, []string{markerVariable + "=" + markerValue(marker)})
-	cmd.Stdout, cmd.Stderr = theirs, theirs
+	cmd.Stdout, cmd.Stderr = theirs, theirsToo
 	cmd.SysProcAttr = group.Apart()
 	reached, err := process.Start(r.confiner, cmd, c.Confinement)
-	theirs.Close()
 	if err != nil {
-		ours.Close()
+		near.close()
 		// The system names the program, even when it is the directory that is missing.
 		if info, dirErr := os.Stat(c.Dir); dirErr != nil {
 			return nil, fmt.Errorf("working directory: %w", dirErr)
@@ -192,16 +212,73 @@ func (r *Runner) start(ctx context.Context, c process.Command, marker string) (*
 			r.self.Log.Warn("programs run unconfined although confinement was asked for", "missing", reached.Missing)
 		})
 	}
-	p := &program{group: cmd.Process.Pid, marker: marker, reached: reached, out: newOutput(ours, c.Output), done: make(chan struct{})}
-	r.background.Go(p.out.read)
+	p := &program{group: cmd.Process.Pid, marker: marker, reached: reached, outs: []*output{newOutput(ours, c.Output)}, done: make(chan struct{})}
+	if c.Errors != nil {
+		p.outs = append(p.outs, newOutput(oursToo, c.Errors))
+	}
+	for _, o := range p.outs {
+		r.background.Go(o.read)
+	}
+	if feed != nil {
+		r.background.Go(func() {
+			// A program that does not read, or has ended, has had enough.
+			_, _ = feed.Write(c.Input)
+			feed.Close()
+		})
+	}
 	r.background.Go(func() {
 		// The error says again what the state says.
 		_ = cmd.Wait()
 		p.state = cmd.ProcessState
 		p.gone.Store(true)
 		close(p.done)
+		if feed != nil {
+			feed.Close() // somebody it started may hold the other end, and not read
+		}
 	})
 	return p, nil
+}
+
+// pipes are ends of pipes.
+type pipes []*os.File
+
+// open makes a pipe of which the end to write to is one of far, and the end to
+// read from one of near. On an error both are closed.
+func (far *pipes) open(near *pipes) (r, w *os.File, err error) {
+	r, w, err = os.Pipe()
+	if err != nil {
+		near.close()
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	*far, *near = append(*far, w), append(*near, r)
+	return r, w, nil
+}
+
+func (p *pipes) close() {
+	for _, f := range *p {
+		f.Close()
+	}
+}
+
+// settle takes what is left of a program that has ended, and says whether
+// somebody still holds an output.
+func (p *program) settle() (open bool) {
+	for _, o := range p.outs {
+		open = o.settle() || open
+	}
+	return open
+}
+
+// closed says whether nobody holds an output any more.
+func (p *program) closed() bool {
+	return !slices.ContainsFunc(p.outs, func(o *output) bool { return !o.closed() })
+}
+
+// stop closes our ends of the outputs.
+func (p *program) stop() {
+	for _, o := range p.outs {
+		o.stop()
+	}
 }
 
 // prepare does what need not be done in a harness that never starts a program.
@@ -279,11 +356,13 @@ func (r *Runner) leave(s *owned, p *program, open, cut bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if open && (s.over || r.open >= r.config.MaxOpen) {
-		p.out.stop()
+		p.stop()
 	} else if open {
 		r.open++
 		r.background.Go(func() {
-			<-p.out.eof
+			for _, o := range p.outs {
+				<-o.eof
+			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.open--
@@ -298,7 +377,7 @@ func (r *Runner) prune(s *owned) {
 	var quiet []*program
 	r.mu.Lock()
 	for p := range s.programs {
-		if p.known.Load() != nil && p.out.closed() {
+		if p.known.Load() != nil && p.closed() {
 			quiet = append(quiet, p)
 		}
 	}
@@ -386,7 +465,7 @@ func (r *Runner) endOwned(ctx context.Context, marker string, programs []*progra
 	left := r.end(ctx, func() []survivor { return find(programs, marker) })
 	for _, p := range programs {
 		adopt(p)
-		p.out.stop()
+		p.stop()
 	}
 	if len(left) == 0 {
 		return nil

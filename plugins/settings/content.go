@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -28,32 +29,51 @@ type fields struct {
 
 // read reads a file that is there.
 func (s *Settings) read(p place) content {
+	c := content{}
 	d, err := settingsfile.Read(p.file)
+	if err == nil {
+		c, err = decode(p.file, d, s.log)
+	}
 	if err != nil {
-		return s.bad(p.file, err)
+		err = fmt.Errorf("settings: %w", err)
+		s.log.Warn("a settings file cannot be used", "file", p.file, "error", err)
+		return content{err: err}
 	}
-	var f fields
-	if err := wirejson.Unmarshal(d.JSON(), &f); err != nil {
-		return s.bad(p.file, fmt.Errorf("%s:%w", p.file, d.Locate(err)))
-	}
-	if err := s.checkKeys(p.file, d); err != nil {
-		return s.bad(p.file, err)
-	}
-	raw, err := wirejson.Compact(d.JSON())
-	if err != nil {
-		return s.bad(p.file, fmt.Errorf("%s: %w", p.file, err))
-	}
-	c := content{raw: raw, servers: f.MCPServers}
-	if !p.serversOnly {
-		c.permissions = f.Permissions
+	if p.serversOnly {
+		c.permissions = settings.Permissions{}
 	}
 	return c
 }
 
-func (s *Settings) bad(file string, err error) content {
-	err = fmt.Errorf("settings: %w", err)
-	s.log.Warn("a settings file cannot be used", "file", file, "error", err)
-	return content{err: err}
+// flagsName is what errors and warnings call the text of Config.Flags.
+const flagsName = "the settings given at the start"
+
+// readFlags reads the text of Config.Flags; without one there is nothing in it.
+func readFlags(text json.RawMessage, log *slog.Logger) (content, error) {
+	if len(text) == 0 || string(text) == "null" {
+		return content{}, nil
+	}
+	d, err := settingsfile.Parse(text)
+	if err != nil {
+		return content{}, fmt.Errorf("%s:%w", flagsName, err)
+	}
+	return decode(flagsName, d, log)
+}
+
+// decode gives what a document says; name is that of its file.
+func decode(name string, d *settingsfile.Document, log *slog.Logger) (content, error) {
+	var f fields
+	if err := wirejson.Unmarshal(d.JSON(), &f); err != nil {
+		return content{}, fmt.Errorf("%s:%w", name, d.Locate(err))
+	}
+	if err := checkKeys(name, d, log); err != nil {
+		return content{}, err
+	}
+	raw, err := wirejson.Compact(d.JSON())
+	if err != nil {
+		return content{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return content{raw: raw, permissions: f.Permissions, servers: f.MCPServers}, nil
 }
 
 // Keys of a settings file that mean something to somebody: those of spec
@@ -82,13 +102,13 @@ func serverKeys() []string {
 // checkKeys looks for names that are mistaken for others (case B84). Unknown keys
 // stay, because other programs share these files: a name near to a known one is
 // worth a warning, and where rules would be lost it makes the file unusable.
-func (s *Settings) checkKeys(file string, d *settingsfile.Document) error {
+func checkKeys(file string, d *settingsfile.Document, log *slog.Logger) error {
 	at := func(path ...string) string {
 		line, col := d.AtPath(path...)
 		return fmt.Sprintf("%s:%d:%d", file, line, col)
 	}
 	warn := func(hint string, path ...string) {
-		s.log.Warn("a settings file has an unknown key", "at", at(path...), "key", path[len(path)-1], "hint", strings.TrimPrefix(hint, "; "))
+		log.Warn("a settings file has an unknown key", "at", at(path...), "key", path[len(path)-1], "hint", strings.TrimPrefix(hint, "; "))
 	}
 	// near gives the known key that another one is meant to be, as a hint.
 	near := func(key string, known []string) string {

@@ -9,7 +9,8 @@
 //
 // What comes with a checkout must not widen rights by itself: project and local
 // layers are trusted when the working directory is in, or below, a folder of the
-// list that `dsh trust` keeps in $DSH_HOME/trust.json.
+// list that `dsh trust` keeps in $DSH_HOME/trust.json. A deployment may count it as
+// consent, too, that somebody names the files that are to be read (trustSources).
 package settings
 
 import (

@@ -25,7 +25,9 @@ type Settings struct {
 	owner  *kernel.Owner
 	log    *slog.Logger
 	// user are the folders with the user's settings.
-	user  []string
+	user []string
+	// flags is what Config.Flags says.
+	flags content
 	trust *trusted
 	files contextfile.Cache[content]
 	// notices are what is said once.
@@ -48,12 +50,20 @@ func New(p Params) (*Settings, error) {
 		trust: newTrusted(p.Self.Home, p.Self.Log), notices: contextfile.NewNotices(p.Self.Log),
 		asked: map[string]fs.FileInfo{}, dirs: map[string]bool{},
 	}
-	for _, name := range p.Config.UserFolders {
+	key, folders := "userFolders", p.Config.UserFolders
+	if p.Config.UserFolder != "" {
+		key, folders = "userFolder", []string{p.Config.UserFolder}
+	}
+	for _, name := range folders {
 		dir, err := contextfile.Folder(p.Self.Home, name)
 		if err != nil {
-			return nil, kernel.Invalid("userFolders", "%v", err)
+			return nil, kernel.Invalid(key, "%v", err)
 		}
 		s.user = append(s.user, dir)
+	}
+	var err error
+	if s.flags, err = readFlags(p.Config.Flags, s.log); err != nil {
+		return nil, kernel.Invalid("flags", "%v", err)
 	}
 	return s, nil
 }
@@ -88,13 +98,13 @@ func (s *Settings) For(cwd string) []settings.Layer {
 		cwd = abs
 	}
 	places := s.places(cwd)
-	layers := make([]settings.Layer, len(places))
+	layers := make([]settings.Layer, len(places), len(places)+1)
 	infos := make([]fs.FileInfo, len(places))
 	trustedHere := sync.OnceValue(func() bool { return s.trusts(cwd) })
 	for i, p := range places {
 		layers[i] = settings.Layer{Scope: p.scope, File: p.file, Root: p.root, ServersOnly: p.serversOnly}
 		l := &layers[i]
-		if !slices.Contains(s.config.Sources, p.scope) || i > 0 && slices.ContainsFunc(places[:i], func(q place) bool { return q.file == p.file }) {
+		if !s.config.reads(p.scope) || i > 0 && slices.ContainsFunc(places[:i], func(q place) bool { return q.file == p.file }) {
 			continue // a home is the workspace, too: its file is the user's
 		}
 		info, err := contextfile.Find(p.file)
@@ -107,10 +117,13 @@ func (s *Settings) For(cwd string) []settings.Layer {
 			c := s.files.Get(p.file, info, func() content { return s.read(p) })
 			l.Err, l.Raw, l.Permissions, l.MCPServers = c.err, c.raw, c.permissions, c.servers
 		}
-		l.Trusted = p.scope == settings.ScopeUser || trustedHere()
+		l.Trusted = s.config.consents(p.scope) || trustedHere()
 	}
 	s.remember(cwd, places, infos)
-	return layers
+	return append(layers, settings.Layer{
+		Scope: settings.ScopeFlag, Root: cwd, Exists: s.flags.raw != nil, Trusted: true,
+		Permissions: s.flags.permissions, MCPServers: s.flags.servers, Raw: s.flags.raw,
+	})
 }
 
 func (s *Settings) trusts(cwd string) bool {

@@ -121,6 +121,7 @@ func TestLayers(t *testing.T) {
 		{"project", filepath.Join(w.ws, ".mcp.json"), w.ws, false, false, true},
 		{"project", filepath.Join(w.ws, ".dsh", "settings.json"), w.ws, false, false, false},
 		{"local", filepath.Join(w.ws, ".dsh", "settings.local.json"), w.ws, false, false, false},
+		{"flag", "", w.ws, false, true, false},
 	}
 	if diff := cmp.Diff(want, shape()); diff != "" {
 		t.Errorf("without files (-want +got):\n%s", diff)
@@ -129,7 +130,7 @@ func TestLayers(t *testing.T) {
 	w.put("ws/.mcp.json", `{"mcpServers":{"GitHub":{"command":"gh","env":{"GITHUB_TOKEN":"x","Path_X":"1"}},"github":{"type":"http","url":"https://x/","headers":{"X-Api-Key":"k"},"timeout":5}},"permissions":{"allow":["Bash"]}}`)
 	w.put("ws/.dsh/settings.json", `{"permissions":{"ask":["Bash(git push:*)"],"additionalDirectories":["../x"]}}`)
 	w.put("ws/.dsh/settings.local.json", `{"permissions":{"deny":["Bash(rm:*)"],"disableBypassPermissionsMode":"disable"}}`)
-	for i := range want {
+	for i := range want[:4] {
 		want[i].Exists = true
 	}
 	if diff := cmp.Diff(want, shape()); diff != "" {
@@ -172,6 +173,9 @@ func TestFolders(t *testing.T) {
 	}
 	var got []string
 	for _, l := range w.For(w.ws) {
+		if l.File == "" {
+			continue
+		}
 		rel, err := filepath.Rel(filepath.Dir(w.home), l.File)
 		if err != nil {
 			t.Fatal(err)

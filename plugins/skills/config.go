@@ -6,10 +6,13 @@ import (
 	"slices"
 
 	"dsh/kernel"
+	"dsh/plugins/internal/dialect"
 )
 
 // Config says what a deployment may choose; an empty one is valid.
 type Config struct {
+	// Dialect is dsh or claude: whether the tool is skill or Skill.
+	Dialect dialect.Dialect `json:"dialect" enum:"dsh,claude"`
 	// UserFolders hold the user's skills, each in a folder of its own: relative to
 	// the data folder, absolute, or ~/x. ProjectFolders are those of a session's
 	// working directory. Of two skills with one name the one of the later folder
@@ -25,6 +28,7 @@ type Config struct {
 
 func defaults() Config {
 	return Config{
+		Dialect:     dialect.DSH,
 		UserFolders: []string{"skills"}, ProjectFolders: []string{".claude/skills", ".dsh/skills"},
 		MaxSkills: 200, MaxCatalogBytes: 16 << 10, MaxBytes: 48 << 10,
 	}
@@ -32,7 +36,7 @@ func defaults() Config {
 
 // Validate reports everything that is wrong at once.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Dialect.Check()}
 	if slices.Contains(c.UserFolders, "") {
 		errs = append(errs, kernel.Invalid("userFolders", "a folder must not be empty; the data folder is %q", "."))
 	}

@@ -4,10 +4,10 @@
 // of a session.
 //
 // The catalogue, names and descriptions, is a message in front of the first
-// prompt and again when it has changed (spec jsonrpc 10.7); the tool skill gives
-// the text of one. Like AGENTS.md a skill is only text for the model and widens
-// no right, so a working directory need not be trusted; but a link that leads
-// out of it is not followed.
+// prompt and again when it has changed (spec jsonrpc 10.7); the tool skill, or
+// Skill under the dialect claude, gives the text of one. Like AGENTS.md a skill is
+// only text for the model and widens no right, so a working directory need not be
+// trusted; but a link that leads out of it is not followed.
 package skills
 
 import (

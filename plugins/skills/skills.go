@@ -14,12 +14,13 @@ import (
 	"dsh/kernel/profile"
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/contextfile"
+	"dsh/plugins/internal/dialect"
 	"dsh/plugins/internal/textfile"
 	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
 )
 
 const (
-	toolName = "skill"
 	// Kind and form of the catalogue (spec jsonrpc 6).
 	sourceKind = "skill-catalog"
 	sourceForm = "catalog"
@@ -38,6 +39,8 @@ type Skills struct {
 	heads   contextfile.Cache[head]
 	user    []string
 	read    tool.Tool
+	// toolName is what the tool is called.
+	toolName string
 }
 
 // request holds the arguments of the tool.
@@ -50,7 +53,7 @@ type request struct {
 func New(p Params) (*Skills, error) {
 	s := &Skills{
 		config: p.Config, owner: p.Self.Owner, log: p.Self.Log, hooks: p.Hooks, tools: p.Tools,
-		notices: contextfile.NewNotices(p.Self.Log),
+		notices: contextfile.NewNotices(p.Self.Log), toolName: "skill",
 	}
 	for _, name := range p.Config.UserFolders {
 		dir, err := contextfile.Folder(p.Self.Home, name)
@@ -59,15 +62,49 @@ func New(p Params) (*Skills, error) {
 		}
 		s.user = append(s.user, dir)
 	}
-	s.read = tool.Typed(tool.Spec{
-		Name: toolName,
+	spec := tool.Spec{
+		Name: s.toolName,
 		Description: "Gives the text of a skill: instructions for a special task, with the folder that holds its files. " +
 			"A message in the conversation lists the skills there are. Read the one that fits a task before you begin with it.",
 		ReadOnly: true,
 		Parallel: true,
 		Subject:  tool.Subject{Rule: "Skill", Kind: tool.SubjectText, Member: "name"},
-	}, s.call)
+	}
+	if p.Config.Dialect == dialect.Claude {
+		s.claude(spec)
+		return s, nil
+	}
+	s.read = tool.Typed(spec, s.call)
 	return s, nil
+}
+
+// claudeRequest holds the arguments of Skill (spec stream-json 9).
+type claudeRequest struct {
+	Skill string `json:"skill" jsonschema:"The name of the skill, as the catalogue has it."`
+	Args  string `json:"args,omitzero" jsonschema:"What the skill is to be used on, if it takes something."`
+}
+
+// claudeLoaded is the structured result of Skill.
+type claudeLoaded struct {
+	Success     bool   `json:"success"`
+	CommandName string `json:"commandName"`
+}
+
+// claude makes the tool Skill. It is there without any skill, too (S076); a call
+// then says so. The text of the skill is the result, so that one call is one
+// answer to the model.
+func (s *Skills) claude(spec tool.Spec) {
+	s.toolName = "Skill"
+	spec.Name, spec.Subject.Member = s.toolName, "skill"
+	s.read = tool.Typed(spec, func(ctx context.Context, in tool.Invocation, r claudeRequest) (tool.Result, error) {
+		// The name is taken as it stands: rules see no other.
+		res, err := s.call(ctx, in, request{Name: r.Skill, Args: r.Args})
+		if err != nil || res.IsError {
+			return dialect.Bare(res), err
+		}
+		res.Meta, err = wirejson.Marshal(claudeLoaded{true, r.Skill})
+		return res, err
+	})
 }
 
 func (s *Skills) register() error {
@@ -76,7 +113,7 @@ func (s *Skills) register() error {
 
 // context gives the catalogue to sessions whose model has the tool.
 func (s *Skills) context(_ context.Context, o agent.Opening) ([]sdkproto.Message, error) {
-	if !slices.Contains(o.Tools, toolName) {
+	if !slices.Contains(o.Tools, s.toolName) {
 		return nil, nil
 	}
 	found := s.find(o.CWD)
@@ -84,7 +121,7 @@ func (s *Skills) context(_ context.Context, o agent.Opening) ([]sdkproto.Message
 		return nil, nil
 	}
 	return []sdkproto.Message{{
-		Content: []sdkproto.Block{sdkproto.Text(catalogue(found, s.config.MaxCatalogBytes))},
+		Content: []sdkproto.Block{sdkproto.Text(catalogue(found, s.toolName, s.config.MaxCatalogBytes))},
 		Source:  sdkproto.Source{Kind: sourceKind, Plugin: "skills", Form: sourceForm},
 		Role:    sdkproto.RoleUser,
 	}}, nil
@@ -92,8 +129,8 @@ func (s *Skills) context(_ context.Context, o agent.Opening) ([]sdkproto.Message
 
 // catalogue lists skills, a line each. When there is not room for all of it,
 // descriptions are shortened, and then lines left out.
-func catalogue(found []skill, most int) string {
-	const intro = "These skills are there. Read one with the tool " + toolName + " when a task is about what its description says.\n"
+func catalogue(found []skill, toolName string, most int) string {
+	intro := "These skills are there. Read one with the tool " + toolName + " when a task is about what its description says.\n"
 	lines := func(runes int) (string, bool) {
 		var b strings.Builder
 		b.WriteString(intro)

@@ -197,7 +197,7 @@ func TestConformance(t *testing.T) {
 func TestConfig(t *testing.T) {
 	c := Config{UserFolders: []string{""}, ProjectFolders: []string{"/x"}}
 	err := c.Validate()
-	for _, want := range []string{"must not be empty", `"/x" is no folder`, "0 is too small; use 1", "0 is too small; use 256"} {
+	for _, want := range []string{"must not be empty", `"/x" is no folder`, "0 is too small; use 1", "0 is too small; use 256", `"" is no dialect`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}

@@ -2,6 +2,19 @@ package streamjson
 
 import (
 	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"dsh/kernel"
+	"dsh/kernel/llm"
+	"dsh/kernel/session"
+	"dsh/kernel/tool"
+	"dsh/sdkproto/ndjson"
+	"dsh/sdkproto/wirejson"
 )
 
 // Formats of input and output.
@@ -74,3 +87,68 @@ type Config struct {
 	MaxLine   int `json:"maxLine"`
 	MaxQueued int `json:"maxQueued"`
 }
+
+// DefaultVersion is the number of the reference CLI whose wire this is; the
+// clients compare it with 2.0.0 (spec stream-json 1.5).
+const DefaultVersion = "2.1.240"
+
+func defaults() Config {
+	return Config{
+		InputFormat: FormatStream, OutputFormat: FormatStream, LegacyLines: true,
+		Version: DefaultVersion, MaxLine: ndjson.MaxLine, MaxQueued: 1000,
+	}
+}
+
+// Validate reports everything that is wrong at once.
+func (c *Config) Validate() error {
+	var errs []error
+	word := func(key, value string, words ...string) {
+		if !slices.Contains(words, value) {
+			errs = append(errs, kernel.Invalid(key, "%q is not one of %s", value, strings.Join(words, ", ")))
+		}
+	}
+	word("inputFormat", c.InputFormat, FormatText, FormatStream)
+	word("outputFormat", c.OutputFormat, FormatText, FormatJSON, FormatStream)
+	if c.InputFormat == FormatStream && c.OutputFormat != FormatStream {
+		errs = append(errs, kernel.Invalid("inputFormat", "%s needs outputFormat %s, too", FormatStream, FormatStream))
+	}
+	if c.APIFormat != "" {
+		word("apiFormat", c.APIFormat, llm.Formats()...)
+	}
+	if c.Effort != "" {
+		word("effort", c.Effort, append([]string{effortOff}, efforts()...)...)
+	}
+	if n := c.MaxThinkingTokens; n != nil {
+		errs = append(errs, kernel.AtLeast("maxThinkingTokens", *n, 0))
+	}
+	errs = append(errs, kernel.AtLeast("maxTurns", c.MaxTurns, 0), kernel.AtLeast("maxLine", c.MaxLine, 1), kernel.AtLeast("maxQueued", c.MaxQueued, 1))
+	if math.IsNaN(c.MaxBudgetUSD) || c.MaxBudgetUSD < 0 {
+		errs = append(errs, kernel.Invalid("maxBudgetUsd", "%v is too small; use 0 or more", c.MaxBudgetUSD))
+	}
+	if c.SessionID != "" {
+		if uuid.Validate(c.SessionID) != nil || len(c.SessionID) != 36 {
+			errs = append(errs, kernel.Invalid("sessionId", "%q is no UUID", c.SessionID))
+		}
+		if (c.Resume != "" || c.Continue) && !c.Fork {
+			errs = append(errs, kernel.Invalid("sessionId", "goes with resume or continue only when forkSession is set, too"))
+		}
+	}
+	if c.Resume != "" && session.CheckID(c.Resume) != nil {
+		errs = append(errs, kernel.Invalid("resume", "%q cannot be a session's id", c.Resume))
+	}
+	if !isUnset(c.Agents) {
+		var list map[string]json.RawMessage
+		if err := wirejson.Unmarshal(c.Agents, &list); err != nil {
+			errs = append(errs, kernel.Invalid("agents", "must be an object of names and definitions: %v", err))
+		}
+	}
+	if !isUnset(c.JSONSchema) {
+		if _, err := tool.NewChecker(c.JSONSchema); err != nil {
+			errs = append(errs, kernel.Invalid("jsonSchema", "%v", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isUnset reports whether a raw member is absent or null.
+func isUnset(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -76,7 +76,7 @@ func TestBackground(t *testing.T) {
 	r.idles("root", 2)
 	ends := r.settled(1)
 	if want := (session.Settled{
-		Provider: "spawn", Parent: "root", AgentID: id, StopReason: "completed", Last: []sdkproto.Block{sdkproto.Text("through")}, Local: true,
+		Provider: "spawn", Parent: "root", AgentID: id, Call: "call_1_1_1", StopReason: "completed", Last: []sdkproto.Block{sdkproto.Text("through")}, Local: true,
 	}); len(ends) != 1 || fmt.Sprint(want) != fmt.Sprint(*ends[0].Settled) {
 		t.Errorf("settled %+v", ends[0].Settled)
 	}

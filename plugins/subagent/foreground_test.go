@@ -54,7 +54,7 @@ func TestForeground(t *testing.T) {
 		t.Errorf("the child's id is %s", id)
 	}
 	want := session.Settled{
-		Provider: "spawn", Parent: "root", AgentID: id, StopReason: sdkproto.StopCompleted, Local: true,
+		Provider: "spawn", Parent: "root", AgentID: id, Call: "call_1_1_1", StopReason: sdkproto.StopCompleted, Local: true,
 		Last: []sdkproto.Block{{Type: sdkproto.BlockReasoning, Text: "I think"}, {Type: sdkproto.BlockText, Text: "so I am"}},
 	}
 	if ends := r.settled(1); len(ends) != 1 || ends[0].SessionID != id || !cmp.Equal(want, *ends[0].Settled, cmpopts.IgnoreUnexported(sdkproto.Block{})) {

@@ -147,7 +147,7 @@ func boot(t *testing.T, profile string, sets ...string) *rig {
 	r.Booted = kerneltest.Boot(t, kerneltest.Options{
 		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(profile)}}, Sets: append(sets, "model.script="+scriptFile(t)),
 		Plugins: []kernel.Plugin{
-			core.Plugin, sessionjsonl.Plugin, spill.Plugin, llmscripted.Plugin, agentloop.Plugin, tooltodo.Plugin, subagent.Plugin,
+			core.Plugin, sessionjsonl.Plugin, spill.Plugin, llmscripted.Plugin, agentloop.Plugin, tooltodo.Plugin, subagent.Plugin, testModels,
 		},
 	})
 	var ok bool

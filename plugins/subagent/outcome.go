@@ -3,6 +3,7 @@ package subagent
 import (
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"dsh/kernel/agent"
@@ -17,6 +18,11 @@ type outcome struct {
 	stop, why string
 	// last is the content of the child's last answer, with reasoning and all.
 	last []sdkproto.Block
+	// calls counts the calls of its tools, usage adds up its model requests, took is
+	// how long it was at work.
+	calls int
+	usage sdkproto.Usage
+	took  time.Duration
 }
 
 // stopReason maps the end of a child's last turn (spec jsonrpc 8.2).

@@ -12,6 +12,10 @@
 // as the parent's session, whatever becomes of the turn that started it, and its
 // end is told to the parent as a message, which wakes it. A child that has started
 // children of its own in the background is done when those are.
+//
+// Under the dialect claude a call may name a kind of agent (agent.Definition), which
+// decides the child's system prompt, tools, model and number of steps (spec
+// stream-json 11.7). Who is asked about its calls is for the rules to say then.
 package subagent
 
 import (
@@ -19,6 +23,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/llm"
 	"dsh/kernel/tool"
 )
 
@@ -26,7 +31,8 @@ import (
 var Plugin = kernel.Define("subagent", "Lets an agent delegate work to child agents.", defaults,
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Subagents).register))
-	}, kernel.Needs[*tool.Registry](), kernel.Needs[agent.Registry](), kernel.Wants[*agent.Hooks](), kernel.Wants[tool.Spiller]())
+	}, kernel.Needs[*tool.Registry](), kernel.Needs[agent.Registry](), kernel.Wants[*agent.Hooks](), kernel.Wants[tool.Spiller](),
+	kernel.Wants[*agent.Definitions](), kernel.Wants[llm.Models]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -41,4 +47,9 @@ type Params struct {
 	// Spiller keeps answers that are too long for the parent's model; nil cuts
 	// them.
 	Spiller tool.Spiller `optional:"true"`
+	// Kinds are those of agents and Models what their models mean; the dialect claude
+	// asks them. Without Kinds there is one kind, without Models a child has its
+	// parent's.
+	Kinds  *agent.Definitions `optional:"true"`
+	Models llm.Models         `optional:"true"`
 }

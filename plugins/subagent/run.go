@@ -10,7 +10,7 @@ import (
 	"dsh/kernel/agent"
 	"dsh/kernel/process"
 	"dsh/kernel/session"
-	"dsh/kernel/tool"
+	"dsh/plugins/internal/dialect"
 	"dsh/sdkproto"
 )
 
@@ -27,7 +27,7 @@ const (
 )
 
 // open makes the child. On an error nothing of it is left.
-func (s *Subagents) open(ctx context.Context, r *run, depth int, filter *tool.Filter, confined *process.Confinement) error {
+func (s *Subagents) open(ctx context.Context, r *run, depth int, t task, confined *process.Confinement) error {
 	spec := r.parent.Spec()
 	seed := []session.Draft{
 		{Type: sdkproto.TypeSubagentDescriptor, Data: sdkproto.SubagentDescriptor{Version: 2, Mode: "one-shot", Provider: provider, Label: r.label}},
@@ -36,10 +36,22 @@ func (s *Subagents) open(ctx context.Context, r *run, depth int, filter *tool.Fi
 	if confined != nil {
 		seed = append(seed, session.Draft{Type: sdkproto.TypeSandboxMode, Data: sdkproto.SandboxMode{Mode: confined.Mode, Source: sdkproto.SourceDelegation}})
 	}
-	seed = append(seed, session.Draft{Type: sdkproto.TypeApprovalPolicy, Data: sdkproto.ApprovalPolicy{Policy: "never", Source: sdkproto.SourceDelegation}})
-	child, err := s.agents.Open(ctx, agent.Spec{
-		ID: r.id, CWD: spec.CWD, Route: spec.Route, Tools: filter, Parent: spec.ID, Depth: depth, Seed: seed,
-	}, agent.OpenNew)
+	if s.config.Dialect != dialect.Claude {
+		seed = append(seed, session.Draft{Type: sdkproto.TypeApprovalPolicy, Data: sdkproto.ApprovalPolicy{Policy: "never", Source: sdkproto.SourceDelegation}})
+	}
+	wanted := agent.Spec{
+		ID: r.id, CWD: spec.CWD, Route: spec.Route, Tools: t.filter, Parent: spec.ID, ParentCall: r.call, Depth: depth, Seed: seed,
+		MaxSteps: t.kind.MaxTurns, Type: t.kind.Name,
+	}
+	if t.route != nil {
+		wanted.Route = *t.route
+	} else {
+		wanted.Fallbacks = spec.Fallbacks
+	}
+	if t.kind.Prompt != "" {
+		wanted.System = &agent.System{Replace: &t.kind.Prompt}
+	}
+	child, err := s.agents.Open(ctx, wanted, agent.OpenNew)
 	if err != nil {
 		return fmt.Errorf("start a subagent: %w", err)
 	}
@@ -91,6 +103,7 @@ func (s *Subagents) settle(r *run, failed error) error {
 	}
 	r.outcome = r.watch.outcome(r, stopped)
 	if r.background {
+		s.write(r)
 		s.report(r)
 	}
 	r.tell(r.child, r.outcome.stop, r.outcome.last)
@@ -101,7 +114,7 @@ func (s *Subagents) settle(r *run, failed error) error {
 // could say so (S106).
 func (r *run) tell(child agent.Agent, stop string, last []sdkproto.Block) {
 	child.Log().Settle(session.Settled{
-		Provider: provider, Parent: r.parent.ID(), AgentID: r.id, StopReason: stop, Last: last, Local: true,
+		Provider: provider, Parent: r.parent.ID(), AgentID: r.id, Call: r.call, StopReason: stop, Last: last, Local: true,
 	})
 }
 

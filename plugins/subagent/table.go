@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"dsh/kernel/agent"
+	"dsh/kernel/tool"
+	"dsh/plugins/internal/dialect"
 )
 
 // run is one child from the call that wants it until nothing of it is left.
@@ -18,6 +20,9 @@ type run struct {
 	// id is the child's session and agent id; label says what it is to do.
 	id, label string
 	parent    agent.Agent
+	// call is the id of the parent's call; kind is the name of a Definition, "" for
+	// none.
+	call, kind string
 	// root is the id of the session at the top of the delegation.
 	root       string
 	background bool
@@ -32,6 +37,8 @@ type run struct {
 	watch   *watch
 	outcome outcome // once done is closed
 	done    chan struct{}
+	// file takes the answer of a child in the background; nil without one.
+	file tool.SpillFile
 }
 
 // Causes of a run's end.
@@ -57,6 +64,8 @@ type limitError struct {
 	limit   string
 	most    int
 	running []*run
+	// remedy is what else can be done than wait.
+	remedy string
 }
 
 // maxNamed bounds the runs that an error names.
@@ -70,22 +79,22 @@ func (e *limitError) Error() string {
 	if more := len(e.running) - maxNamed; more > 0 {
 		named = append(named, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%d subagents are at work, and no more than %d may be at a time (limit %s); wait for one to end, or end one with interrupt_agent. At work: %s",
-		len(e.running), e.most, e.limit, strings.Join(named, "; "))
+	return fmt.Sprintf("%d subagents are at work, and no more than %d may be at a time (limit %s); wait for one to end%s. At work: %s",
+		len(e.running), e.most, e.limit, e.remedy, strings.Join(named, "; "))
 }
 
 // admit gives a new run its place. life ends when the run must end. A place is
 // free again when leave has been called: a child that is being stopped keeps it
 // (case B90).
-func (s *Subagents) admit(life context.Context, parent agent.Agent, label string, background bool) (*run, error) {
+func (s *Subagents) admit(life context.Context, parent agent.Agent, t task) (*run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owner.Context().Err() != nil {
 		return nil, fmt.Errorf("delegate: %w", context.Cause(s.owner.Context()))
 	}
 	r := &run{
-		id: uuid.NewString(), label: label, parent: parent, root: parent.ID(),
-		background: background, began: time.Now(), done: make(chan struct{}),
+		id: uuid.NewString(), label: t.label, parent: parent, root: parent.ID(), call: t.call, kind: t.kind.Name,
+		background: t.background, began: time.Now(), done: make(chan struct{}),
 	}
 	var siblings, family []*run
 	if i := slices.IndexFunc(s.runs, func(x *run) bool { return x.id == parent.ID() }); i >= 0 {
@@ -100,16 +109,23 @@ func (s *Subagents) admit(life context.Context, parent agent.Agent, label string
 		}
 	}
 	if n := s.config.MaxChildren; len(siblings) >= n {
-		return nil, &limitError{"maxChildren", n, siblings}
+		return nil, &limitError{"maxChildren", n, siblings, s.remedy()}
 	}
 	if n := s.config.MaxDescendants; len(family) >= n {
-		return nil, &limitError{"maxDescendants", n, family}
+		return nil, &limitError{"maxDescendants", n, family, s.remedy()}
 	}
 	ctx, cancel := context.WithCancelCause(life)
 	stop := context.AfterFunc(s.owner.Context(), func() { cancel(context.Cause(s.owner.Context())) })
 	r.ctx, r.end = ctx, func(cause error) { stop(); cancel(cause) }
 	s.runs = append(s.runs, r)
 	return r, nil
+}
+
+func (s *Subagents) remedy() string {
+	if s.config.Dialect == dialect.Claude {
+		return ""
+	}
+	return ", or end one with interrupt_agent"
 }
 
 func (s *Subagents) leave(r *run) {

@@ -66,6 +66,7 @@ func TestConfig(t *testing.T) {
 	}{
 		{"defaults", func(*subagent.Config) {}, nil},
 		{"all wrong", func(c *subagent.Config) { *c = subagent.Config{} }, []string{
+			`"" is no dialect; use dsh or claude`,
 			"0 is too small; use 1 or more", "0 is too small; use 1 or more", "0 is too small; use 1 or more", "0 is too small; use 1000 or more",
 		}},
 	} {

@@ -13,7 +13,9 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/llm"
 	"dsh/kernel/tool"
+	"dsh/plugins/internal/dialect"
 	"dsh/sdkproto"
 )
 
@@ -26,6 +28,7 @@ const (
 	codeDepth     = "SUBAGENT_DEPTH"
 	codeLimit     = "SUBAGENT_LIMIT"
 	codeUnknown   = "UNKNOWN_SUBAGENT"
+	codeKind      = "UNKNOWN_AGENT_TYPE"
 	codeAborted   = "ABORTED"
 	codeFailed    = "SUBAGENT_FAILED"
 	codeMaxTokens = "SUBAGENT_MAX_TOKENS"
@@ -68,6 +71,8 @@ type Subagents struct {
 	agents  agent.Registry
 	hooks   *agent.Hooks
 	spiller tool.Spiller
+	kinds   *agent.Definitions
+	models  llm.Models
 	offered []tool.Tool
 
 	mu   sync.Mutex
@@ -80,7 +85,11 @@ type Subagents struct {
 func New(p Params) *Subagents {
 	s := &Subagents{
 		config: p.Config, owner: p.Self.Owner, root: p.Self.Root, log: p.Self.Log,
-		tools: p.Tools, agents: p.Agents, hooks: p.Hooks, spiller: p.Spiller, changed: make(chan struct{}),
+		tools: p.Tools, agents: p.Agents, hooks: p.Hooks, spiller: p.Spiller, kinds: p.Kinds, models: p.Models, changed: make(chan struct{}),
+	}
+	if p.Config.Dialect == dialect.Claude {
+		s.offered = []tool.Tool{s.claude()}
+		return s
 	}
 	wait := "By default you wait for its answer, which is the result of the call; with run_in_background you go on, and a message tells you when it has ended."
 	if p.Config.Background {
@@ -117,8 +126,13 @@ func (s *Subagents) register() error {
 			return err
 		}
 	}
+	if s.config.Dialect == dialect.Claude && s.kinds != nil {
+		if err := s.kinds.Register(s.owner, generalPurpose()); err != nil {
+			return err
+		}
+	}
 	if s.hooks != nil {
-		if err := s.hooks.OnContext(s.owner, contextOrder, "subagent", whatItIs); err != nil {
+		if err := s.hooks.OnContext(s.owner, contextOrder, "subagent", s.whatItIs); err != nil {
 			return err
 		}
 	}
@@ -131,79 +145,140 @@ func (s *Subagents) register() error {
 const contextOrder = 10
 
 // whatItIs tells a child what it is (spec jsonrpc 10.7).
-func whatItIs(_ context.Context, o agent.Opening) ([]sdkproto.Message, error) {
+func (s *Subagents) whatItIs(_ context.Context, o agent.Opening) ([]sdkproto.Message, error) {
 	if o.Depth == 0 {
 		return nil, nil
 	}
+	text := "You are a subagent: another agent has given you the task that follows. " +
+		"It sees nothing of your work but your last answer, so put all it needs in there. You cannot ask anybody: " +
+		"a call that would need a permission is refused. If you cannot do the task, say why."
+	if s.config.Dialect == dialect.Claude {
+		text = "You are a subagent: another agent has given you the task that follows. " +
+			"It sees nothing of your work but your last answer, so put all it needs in there. You cannot ask it anything. " +
+			"If you cannot do the task, say why."
+	}
 	return []sdkproto.Message{{
-		Content: []sdkproto.Block{sdkproto.Text("You are a subagent: another agent has given you the task that follows. " +
-			"It sees nothing of your work but your last answer, so put all it needs in there. You cannot ask anybody: " +
-			"a call that would need a permission is refused. If you cannot do the task, say why.")},
-		Source: sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: "subagent", Form: "instructions"},
+		Content: []sdkproto.Block{sdkproto.Text(text)},
+		Source:  sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: "subagent", Form: "instructions"},
 	}}, nil
 }
 
 func (s *Subagents) spawn(ctx context.Context, in tool.Invocation, p spawn) (tool.Result, error) {
-	if strings.TrimSpace(p.Prompt) == "" {
-		return refuse(codeArguments, "the prompt is empty; describe the whole task"), nil
+	t := task{label: p.Description, prompt: p.Prompt, call: in.CallID, background: s.config.Background}
+	if r := t.check(); r != nil {
+		return *r, nil
 	}
-	label := oneLine(p.Description)
-	if label == "" {
-		return refuse(codeArguments, "the description is empty; say in a few words what the subagent is to do"), nil
-	}
-	var filter *tool.Filter
 	if p.Tools != nil {
 		// An empty list means none, one that is absent all (case B24).
-		filter = &tool.Filter{Allow: *p.Tools, AllowNone: len(*p.Tools) == 0}
-		if err := s.agents.CheckTools(filter); err != nil {
+		t.filter = &tool.Filter{Allow: *p.Tools, AllowNone: len(*p.Tools) == 0}
+		if err := s.agents.CheckTools(t.filter); err != nil {
 			return refuse(codeArguments, "a subagent with these tools cannot be made: %v", err), nil
 		}
 	}
+	if p.Background != nil {
+		t.background = *p.Background
+	}
+	r, refused, err := s.start(ctx, in, t)
+	if err != nil || refused != nil {
+		return deref(refused), err
+	}
+	if t.background {
+		return tool.TextResult("started subagent " + r.id), nil
+	}
+	if refused := r.wait(ctx); refused != nil {
+		return *refused, nil
+	}
+	return r.outcome.result(s, in), nil
+}
+
+// task is what a child is to do, and how.
+type task struct {
+	label, prompt string
+	// call is the id of the call that delegates.
+	call       string
+	background bool
+	// filter restricts the tools further than the parent's; nil does not.
+	filter *tool.Filter
+	// kind is the zero Definition where there are no kinds.
+	kind agent.Definition
+	// route is nil for the parent's.
+	route *llm.Route
+}
+
+// check says what is wrong with a task, and makes the label one line.
+func (t *task) check() *tool.Result {
+	var r tool.Result
+	if strings.TrimSpace(t.prompt) == "" {
+		r = refuse(codeArguments, "the prompt is empty; describe the whole task")
+		return &r
+	}
+	if t.label = oneLine(t.label); t.label == "" {
+		r = refuse(codeArguments, "the description is empty; say in a few words what the subagent is to do")
+		return &r
+	}
+	return nil
+}
+
+// start makes a child and sets it to work, or says why it must not.
+func (s *Subagents) start(ctx context.Context, in tool.Invocation, t task) (*run, *tool.Result, error) {
 	parent, ok := s.agents.Get(in.SessionID)
 	if !ok {
-		return tool.Result{}, fmt.Errorf("delegate: session %s is not live", in.SessionID)
+		return nil, nil, fmt.Errorf("delegate: session %s is not live", in.SessionID)
 	}
 	// The header knows the depth of a resumed child, too.
 	depth := parent.Log().Header().DelegationDepth
 	if depth >= s.config.MaxDepth {
-		return refuse(codeDepth, "this agent is a subagent of depth %d, and delegation ends there (limit maxDepth); do the task yourself", depth), nil
-	}
-	background := s.config.Background
-	if p.Background != nil {
-		background = *p.Background
+		r := refuse(codeDepth, "this agent is a subagent of depth %d, and delegation ends there (limit maxDepth); do the task yourself", depth)
+		return nil, &r, nil
 	}
 	life := ctx
-	if background {
+	if t.background {
 		life = parent.Life()
 	}
-	r, err := s.admit(life, parent, label, background)
+	r, err := s.admit(life, parent, t)
 	var full *limitError
 	if errors.As(err, &full) {
-		return refuse(codeLimit, "%v", err), nil
+		r := refuse(codeLimit, "%v", err)
+		return nil, &r, nil
 	}
 	if err != nil {
-		return tool.Result{}, err
+		return nil, nil, err
 	}
-	if err := s.open(ctx, r, depth+1, filter, in.Confinement); err != nil {
+	if err := s.open(ctx, r, depth+1, t, in.Confinement); err != nil {
 		s.leave(r)
-		return tool.Result{}, err
+		return nil, nil, err
 	}
-	go s.drive(r, p.Prompt)
-	if background {
-		return tool.TextResult("started subagent " + r.id), nil
+	if t.background && s.config.Dialect == dialect.Claude {
+		r.file = s.outputFile(in)
 	}
+	go s.drive(r, t.prompt)
+	return r, nil, nil
+}
+
+// wait returns when the child has ended, or with a result soon after the call was
+// cancelled.
+func (r *run) wait(ctx context.Context) *tool.Result {
 	select {
 	case <-r.done:
+		return nil
 	case <-ctx.Done():
-		timer := time.NewTimer(callLimit)
-		defer timer.Stop()
-		select {
-		case <-r.done:
-		case <-timer.C:
-			return refuse(codeAborted, "the call was cancelled; subagent %s is still being stopped", r.id), nil
-		}
 	}
-	return r.outcome.result(s, in), nil
+	timer := time.NewTimer(callLimit)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return nil
+	case <-timer.C:
+		res := refuse(codeAborted, "the call was cancelled; subagent %s is still being stopped", r.id)
+		return &res
+	}
+}
+
+func deref(r *tool.Result) tool.Result {
+	if r == nil {
+		return tool.Result{}
+	}
+	return *r
 }
 
 func (s *Subagents) list(_ context.Context, in tool.Invocation, _ nothing) (tool.Result, error) {

@@ -23,6 +23,9 @@ type watch struct {
 	// the present attempt has said, as long as there is none.
 	last     []sdkproto.Block
 	streamed strings.Builder
+	// calls counts the calls of tools, usage adds up the model's answers.
+	calls int
+	usage sdkproto.Usage
 	// end is how the last turn ended, nil while one runs and before the first.
 	end *sdkproto.TurnEndReason
 }
@@ -57,12 +60,17 @@ func (w *watch) take(_ context.Context, e session.Entry) error {
 		if ok && c.Chunk.Type == sdkproto.ChunkTextDelta && w.last == nil {
 			w.streamed.WriteString(c.Chunk.Text)
 		}
+	case sdkproto.TypeToolCall:
+		w.calls++
 	case sdkproto.TypeLLMRetryStarted:
 		w.streamed.Reset()
 	case sdkproto.TypeAssistantMessage:
 		m, err := session.Decode[sdkproto.AssistantMessage](e.Record)
 		if err != nil {
 			return err
+		}
+		if m.Usage != nil {
+			w.usage.Add(m.Usage)
 		}
 		if says(m.Message.Content) {
 			w.last = m.Message.Content
@@ -94,7 +102,7 @@ func says(content []sdkproto.Block) bool {
 func (w *watch) outcome(r *run, stopped bool) outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	o := outcome{run: r, last: w.last}
+	o := outcome{run: r, last: w.last, calls: w.calls, usage: w.usage, took: time.Since(r.began)}
 	if o.last == nil && w.streamed.Len() > 0 {
 		o.last = []sdkproto.Block{sdkproto.Text(w.streamed.String())}
 	}

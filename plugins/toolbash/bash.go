@@ -15,6 +15,7 @@ import (
 	"dsh/kernel/process"
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
+	"dsh/plugins/internal/dialect"
 	"dsh/sdkproto"
 )
 
@@ -29,7 +30,7 @@ type arguments struct {
 	Workdir     string  `json:"workdir,omitzero" jsonschema:"The directory to run in, absolute or relative to the session's; by default the session's."`
 }
 
-// Bash offers the tool bash.
+// Bash offers the tool bash, or Bash.
 type Bash struct {
 	params Params
 	tool   tool.Tool
@@ -41,6 +42,11 @@ type Bash struct {
 func New(p Params) *Bash {
 	b := &Bash{params: p}
 	b.shell = sync.OnceValues(func() (string, error) { return lookShell(p.Config.Shell) })
+	if p.Config.Dialect == dialect.Claude {
+		b.params.Config.MaxTimeoutMs = max(p.Config.TimeoutMs, p.Config.MaxTimeoutMs)
+		b.tool = b.claude()
+		return b
+	}
 	b.tool = tool.Typed(tool.Spec{
 		Name: "bash",
 		Description: fmt.Sprintf("Runs a shell command (bash -c) in the session's directory and returns what it wrote to standard output and standard error. "+
@@ -85,65 +91,116 @@ func lookShell(configured string) (string, error) {
 }
 
 func (b *Bash) call(ctx context.Context, in tool.Invocation, a arguments) (tool.Result, error) {
-	if strings.TrimSpace(a.Command) == "" {
-		return refuse("the command is empty; say what to run"), nil
+	r, refused, err := b.run(ctx, in, order{a.Command, a.TimeoutMs, a.Workdir, "timeoutMs"})
+	if err != nil || refused != nil {
+		return deref(refused), err
 	}
-	if strings.ContainsRune(a.Command, 0) {
-		return refuse("the command contains a NUL byte, which no shell takes"), nil
+	text := r.out.finish()
+	if r.err != nil {
+		return notStarted(ctx, r.err), nil
 	}
-	limit, clamped, err := b.timeout(a.TimeoutMs)
+	if text == "" {
+		text = noOutput
+	}
+	return outcome(text, r), nil
+}
+
+// noOutput stands for the output of a command that gave none.
+const noOutput = "(no output)"
+
+// order is what is to be run.
+type order struct {
+	command string
+	// timeout is in milliseconds, 0 for the usual one; named is what its parameter
+	// is called.
+	timeout float64
+	workdir string
+	named   string
+}
+
+// ran is how a command went.
+type ran struct {
+	order
+	out  *output
+	exit process.Exit
+	// err says why it was not started.
+	err error
+	// limit is what it was given, took what it needed, clamped what was asked for if
+	// that was too much.
+	limit, took, clamped time.Duration
+}
+
+// run runs a command to its end, or says why it must not be run.
+func (b *Bash) run(ctx context.Context, in tool.Invocation, o order) (ran, *tool.Result, error) {
+	refused := func(why string) (ran, *tool.Result, error) {
+		r := refuse(why)
+		return ran{}, &r, nil
+	}
+	if strings.TrimSpace(o.command) == "" {
+		return refused("the command is empty; say what to run")
+	}
+	if strings.ContainsRune(o.command, 0) {
+		return refused("the command contains a NUL byte, which no shell takes")
+	}
+	limit, clamped, err := b.timeout(o)
 	if err != nil {
-		return refuse(err.Error()), nil
+		return refused(err.Error())
 	}
-	dir, err := workdir(in.CWD, a.Workdir)
+	dir, err := workdir(in.CWD, o.workdir)
 	if err != nil {
-		return refuse(err.Error()), nil
+		return refused(err.Error())
 	}
 	shell, err := b.shell()
 	if err != nil {
-		return tool.Result{}, err
+		return ran{}, nil, err
 	}
 
-	var open func() (tool.SpillFile, error)
-	if s := b.params.Spiller; s != nil {
-		open = func() (tool.SpillFile, error) { return s.Spill(in.SessionID, in.CallID) }
-	}
-	out := newOutput(b.params.Config.MaxOutput, b.params.Config.MaxSpillBytes, open)
-	stop := report(in.Progress, out)
+	r := ran{order: o, limit: limit, clamped: clamped, out: newOutput(b.params.Config.MaxOutput, b.params.Config.MaxSpillBytes, b.opener(in))}
+	stop := report(in.Progress, r.out)
 	begin := time.Now()
-	exit, err := b.params.Runner.Run(ctx, process.Command{
+	r.exit, r.err = b.params.Runner.Run(ctx, process.Command{
 		Path: shell,
-		Args: []string{"-c", "--", a.Command},
+		Args: []string{"-c", "--", o.command},
 		Dir:  dir,
 		// These name files that a shell reads before its command.
 		Env:         []string{"BASH_ENV=", "ENV="},
-		Output:      out,
+		Output:      r.out,
 		Timeout:     limit,
 		SessionID:   in.SessionID,
 		Confinement: in.Confinement,
 	})
 	stop()
-	text := out.finish()
-	if err != nil {
-		return notStarted(ctx, err), nil
+	r.took = time.Since(begin)
+	return r, nil, nil
+}
+
+// opener gives what makes the file of a call's output, nil where none is kept.
+func (b *Bash) opener(in tool.Invocation) func() (tool.SpillFile, error) {
+	s := b.params.Spiller
+	if s == nil {
+		return nil
 	}
-	if text == "" {
-		text = "(no output)"
+	return func() (tool.SpillFile, error) { return s.Spill(in.SessionID, in.CallID) }
+}
+
+func deref(r *tool.Result) tool.Result {
+	if r == nil {
+		return tool.Result{}
 	}
-	return outcome(text, exit, limit, time.Since(begin), clamped), nil
+	return *r
 }
 
 // timeout is the limit of a call; clamped is what the model asked for if that
 // was too much, else 0.
-func (b *Bash) timeout(asked float64) (limit, clamped time.Duration, err error) {
+func (b *Bash) timeout(o order) (limit, clamped time.Duration, err error) {
 	most := milliseconds(b.params.Config.MaxTimeoutMs)
 	switch {
-	case asked == 0:
+	case o.timeout == 0:
 		return milliseconds(b.params.Config.TimeoutMs), 0, nil
-	case asked < 0:
-		return 0, 0, fmt.Errorf("timeoutMs is %v; it must be greater than 0", asked)
+	case o.timeout < 0:
+		return 0, 0, fmt.Errorf("%s is %v; it must be greater than 0", o.named, o.timeout)
 	}
-	limit = time.Duration(min(asked, math.MaxInt32) * float64(time.Millisecond))
+	limit = time.Duration(min(o.timeout, math.MaxInt32) * float64(time.Millisecond))
 	if limit > most {
 		return most, limit, nil
 	}
@@ -217,36 +274,51 @@ func notStarted(ctx context.Context, err error) tool.Result {
 // outcome puts remarks on how the command ended below its output. A command
 // that failed by itself is an answer, not an error of the tool; so the
 // reference implementation has it.
-func outcome(text string, exit process.Exit, limit, took, clamped time.Duration) tool.Result {
+func outcome(text string, r ran) tool.Result {
 	var res tool.Result
 	var remarks []string
 	switch {
-	case exit.TimedOut:
+	case r.exit.TimedOut:
 		res.IsError, res.Error = true, &sdkproto.ToolError{Name: "TimeoutError", Code: "TIMEOUT"}
-		remarks = append(remarks, fmt.Sprintf("[timed out after %v: the command and its process group were ended. If it needs longer, give a larger timeoutMs or run it in the background]", limit))
-	case exit.Cancelled:
+		remarks = append(remarks, fmt.Sprintf("[timed out after %v: the command and its process group were ended. If it needs longer, give a larger timeoutMs or run it in the background]", r.limit))
+	case r.exit.Cancelled:
 		res.IsError, res.Error = true, &sdkproto.ToolError{Name: "AbortError", Code: "ABORTED"}
-		remarks = append(remarks, fmt.Sprintf("[cancelled after %v: the command and its process group were ended]", took.Round(10*time.Millisecond)))
-	case exit.Signal != "":
-		remarks = append(remarks, fmt.Sprintf("[ended by signal: %s]", exit.Signal))
-	case exit.Code != 0:
-		remarks = append(remarks, fmt.Sprintf("[exit code: %d]", exit.Code))
+		remarks = append(remarks, r.cancelled())
+	case r.exit.Signal != "":
+		remarks = append(remarks, fmt.Sprintf("[ended by signal: %s]", r.exit.Signal))
+	case r.exit.Code != 0:
+		remarks = append(remarks, fmt.Sprintf("[exit code: %d]", r.exit.Code))
 	}
+	res.Content = []sdkproto.Block{sdkproto.Text(below(text, append(remarks, r.remarks()...)))}
+	return res
+}
+
+func (r *ran) cancelled() string {
+	return fmt.Sprintf("[cancelled after %v: the command and its process group were ended]", r.took.Round(10*time.Millisecond))
+}
+
+// remarks say what else there is to know of a run.
+func (r *ran) remarks() []string {
+	var remarks []string
 	switch {
-	case exit.Left == 1:
+	case r.exit.Left == 1:
 		remarks = append(remarks, "[1 background process is still running; it ends with the session]")
-	case exit.Left > 1:
-		remarks = append(remarks, fmt.Sprintf("[%d background processes are still running; they end with the session]", exit.Left))
+	case r.exit.Left > 1:
+		remarks = append(remarks, fmt.Sprintf("[%d background processes are still running; they end with the session]", r.exit.Left))
 	}
-	if clamped > 0 {
-		remarks = append(remarks, fmt.Sprintf("[timeoutMs was lowered from %d to %d, the most that is allowed]", clamped.Milliseconds(), limit.Milliseconds()))
+	if r.clamped > 0 {
+		remarks = append(remarks, fmt.Sprintf("[%s was lowered from %d to %d, the most that is allowed]", r.named, r.clamped.Milliseconds(), r.limit.Milliseconds()))
 	}
-	if exit.Reached.Missing != "" {
-		remarks = append(remarks, fmt.Sprintf("[the command was confined less than was asked for: %s]", exit.Reached.Missing))
+	if r.exit.Reached.Missing != "" {
+		remarks = append(remarks, fmt.Sprintf("[the command was confined less than was asked for: %s]", r.exit.Reached.Missing))
 	}
+	return remarks
+}
+
+// below puts remarks on lines of their own.
+func below(text string, remarks []string) string {
 	if len(remarks) > 0 && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	res.Content = []sdkproto.Block{sdkproto.Text(text + strings.Join(remarks, "\n"))}
-	return res
+	return text + strings.Join(remarks, "\n")
 }

@@ -214,6 +214,19 @@ func (o *output) finish() string {
 	return head + o.note(o.total-o.headCount-shown) + end
 }
 
+// keep puts output into the file that is not too long for the model but shall
+// not be shown whole. It comes after finish.
+func (o *output) keep() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.full {
+		return
+	}
+	o.full = true
+	o.begin()
+	o.closeFile()
+}
+
 // note says what is left out. It must not be longer for a smaller number.
 func (o *output) note(leftOut int) string {
 	where := ""

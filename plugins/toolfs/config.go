@@ -4,10 +4,14 @@ import (
 	"errors"
 
 	"dsh/kernel"
+	"dsh/plugins/internal/dialect"
 )
 
 // Config says what a deployment may choose; an empty one is valid.
 type Config struct {
+	// Dialect is dsh or claude: whether the tools are read, write and edit, or Read,
+	// Write, Edit and NotebookEdit, and what their results look like.
+	Dialect dialect.Dialect `json:"dialect" enum:"dsh,claude"`
 	// ReadLines is how many lines read gives when the model sets no limit.
 	ReadLines int `json:"readLines"`
 	// ReadBytes bounds the text of one read, in bytes.
@@ -20,12 +24,13 @@ type Config struct {
 }
 
 func defaults() Config {
-	return Config{ReadLines: 2000, ReadBytes: 50 << 10, LineRunes: 2000, EditBytes: 8 << 20}
+	return Config{Dialect: dialect.DSH, ReadLines: 2000, ReadBytes: 50 << 10, LineRunes: 2000, EditBytes: 8 << 20}
 }
 
 // Validate reports everything that is wrong at once.
 func (c *Config) Validate() error {
 	return errors.Join(
+		c.Dialect.Check(),
 		kernel.AtLeast("readLines", c.ReadLines, 1),
 		kernel.AtLeast("readBytes", c.ReadBytes, 1<<10),
 		kernel.AtLeast("lineRunes", c.LineRunes, 80),

@@ -19,17 +19,30 @@ type editParams struct {
 }
 
 func (f *Files) callEdit(ctx context.Context, in tool.Invocation, p editParams) (tool.Result, error) {
-	if unify(p.OldString) == unify(p.NewString) {
-		return failed(codeArguments, "cannot edit %q: old_string and new_string are the same but for line ends; nothing would change", p.FilePath), nil
+	if r := p.refused(); r != nil {
+		return *r, nil
 	}
-	return f.change(ctx, in, "edit", p.FilePath, func(path string) (change, *tool.Result) {
+	return f.change(ctx, in, "edit", p.FilePath, f.planEdit(p), inTags)
+}
+
+// refused says what is wrong with an edit whatever the file holds.
+func (p *editParams) refused() *tool.Result {
+	if unify(p.OldString) != unify(p.NewString) {
+		return nil
+	}
+	r := failed(codeArguments, "cannot edit %q: old_string and new_string are the same but for line ends; nothing would change", p.FilePath)
+	return &r
+}
+
+func (f *Files) planEdit(p editParams) plan {
+	return func(path string) (change, *tool.Result) {
 		refuse := func(r tool.Result) (change, *tool.Result) { return change{}, &r }
 		d, err := load(path, f.config.EditBytes)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && p.OldString == "":
 			data, err := d.enc.Encode(p.NewString)
 			if err != nil {
-				return refuse(describe("edit", path, err))
+				return refuse(f.describe("edit", path, err))
 			}
 			return change{data: data, after: p.NewString, comparable: true, said: fmt.Sprintf("Created file (%s)", counted(countTextLines(p.NewString), "line"))}, nil
 		case errors.Is(err, errBinary):
@@ -37,9 +50,9 @@ func (f *Files) callEdit(ctx context.Context, in tool.Invocation, p editParams) 
 		case errors.Is(err, errTooLarge):
 			return refuse(failed(codeTooLarge, "cannot edit %q: it is larger than %d bytes; change it with a command such as sed", path, f.config.EditBytes))
 		case err != nil:
-			return refuse(describe("edit", path, err))
+			return refuse(f.describe("edit", path, err))
 		case p.OldString == "" && d.text != "":
-			return refuse(failed(codeArguments, "cannot edit %q: it exists and is not empty, so old_string must say what to replace; to replace all of it use write", path))
+			return refuse(failed(codeArguments, "cannot edit %q: it exists and is not empty, so old_string must say what to replace; to replace all of it use %s", path, f.writeName))
 		}
 		after, at, err := substitute(d.text, p.OldString, p.NewString, p.ReplaceAll, f.config.EditBytes)
 		switch {
@@ -48,17 +61,17 @@ func (f *Files) callEdit(ctx context.Context, in tool.Invocation, p editParams) 
 		case errors.Is(err, errTooMany):
 			return refuse(failed(codeTooLarge, "cannot edit %q: old_string is in it %d times, more than one call replaces; change it with a command such as sed", path, at.count))
 		case errors.Is(err, errNoMatch):
-			return refuse(failed(codeNoMatch, "cannot edit %q: old_string is not in it%s", path, similar(d.text, p.OldString)))
+			return refuse(failed(codeNoMatch, "cannot edit %q: old_string is not in it%s", path, f.similar(d.text, p.OldString)))
 		case err != nil:
 			return refuse(failed(codeNotUnique, "cannot edit %q: old_string is in it %d times, %s; add lines around it to make it unique, or set replace_all", path, at.count, at.where()))
 		}
 		data, err := d.enc.Encode(after)
 		if err != nil {
-			return refuse(describe("edit", path, err))
+			return refuse(f.describe("edit", path, err))
 		}
 		said := fmt.Sprintf("Updated file (%s, %s)", counted(at.count, "replacement"), at.where())
 		return change{old: d.info, data: data, before: d.text, after: after, comparable: true, said: said}, nil
-	})
+	}
 }
 
 // where names the lines of the first matches.
@@ -79,10 +92,10 @@ func (m matches) where() string {
 
 // similar points at the line of a text that is most like the start of what was
 // looked for. It begins with "; " if it has something to say.
-func similar(text, old string) string {
+func (f *Files) similar(text, old string) string {
 	text, old = unify(text), unify(old)
-	if bare, ok := withoutNumbers(old); ok && strings.Contains(text, bare) {
-		return "; leave out the line numbers that read puts in front of each line"
+	if bare, ok := f.withoutNumbers(old); ok && strings.Contains(text, bare) {
+		return fmt.Sprintf("; leave out the line numbers that %s puts in front of each line", f.readName)
 	}
 	var wanted string
 	for line := range strings.SplitSeq(old, "\n") {
@@ -132,16 +145,17 @@ func alike(a, b string) float64 {
 	return float64(same+end) / float64(longest)
 }
 
-// withoutNumbers takes "12: " from the front of every line, if all have it.
-func withoutNumbers(text string) (bare string, ok bool) {
+// withoutNumbers takes the number, such as "12: ", from the front of every line,
+// if all have it.
+func (f *Files) withoutNumbers(text string) (bare string, ok bool) {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if line == "" && i == len(lines)-1 {
 			break
 		}
-		number, rest, found := strings.Cut(line, ": ")
+		number, rest, found := strings.Cut(line, f.numberEnd)
 		if !found {
-			number, found = strings.CutSuffix(line, ":")
+			number, found = strings.CutSuffix(line, strings.TrimSpace(f.numberEnd))
 			rest = ""
 		}
 		if _, err := strconv.Atoi(strings.TrimSpace(number)); err != nil || !found {

@@ -9,26 +9,42 @@ import (
 	"path/filepath"
 
 	"dsh/kernel"
+	"dsh/kernel/attachment"
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
+	"dsh/plugins/internal/dialect"
 	"dsh/plugins/internal/textfile"
 )
 
-// Files offers the tools read, write and edit (decision D20).
+// Files offers the tools read, write and edit (decision D20), or those of the
+// dialect claude. None of them asks whether a file was read before it is changed:
+// an edit says what it replaces, and a file is never replaced halfway (S060).
 type Files struct {
 	config Config
 	owner  *kernel.Owner
 	tools  *tool.Registry
+	images attachment.Store
 	locks  locks
 
 	read, write, edit tool.Tool
+	// notebook is nil under the dialect dsh.
+	notebook tool.Tool
+	// numberEnd stands between a line's number and its text.
+	numberEnd string
+	// names of other tools that errors speak of.
+	globName, writeName, readName string
 }
 
 // New makes the tools; register puts them where the agents find them.
-func New(p Params) *Files { return newFiles(p.Config, p.Self.Owner, p.Tools) }
+func New(p Params) *Files { return newFiles(p.Config, p.Self.Owner, p.Tools, p.Images) }
 
-func newFiles(c Config, o *kernel.Owner, r *tool.Registry) *Files {
-	f := &Files{config: c, owner: o, tools: r, locks: locks{held: map[string]*lock{}}}
+func newFiles(c Config, o *kernel.Owner, r *tool.Registry, images attachment.Store) *Files {
+	f := &Files{config: c, owner: o, tools: r, images: images, locks: locks{held: map[string]*lock{}}}
+	if c.Dialect == dialect.Claude {
+		f.claude()
+		return f
+	}
+	f.numberEnd, f.globName, f.writeName, f.readName = ": ", "glob", "write", "read"
 	f.read = tool.Typed(tool.Spec{
 		Name: "read",
 		Description: fmt.Sprintf("Reads a text file. Each line comes with its number and a colon in front, which are not part of the file. "+
@@ -56,7 +72,10 @@ func newFiles(c Config, o *kernel.Owner, r *tool.Registry) *Files {
 }
 
 func (f *Files) register() error {
-	for _, t := range []tool.Tool{f.read, f.write, f.edit} {
+	for _, t := range []tool.Tool{f.read, f.write, f.edit, f.notebook} {
+		if t == nil {
+			continue
+		}
 		if err := f.tools.Register(f.owner, t); err != nil {
 			return err
 		}
@@ -74,6 +93,7 @@ const (
 	codeNoMatch   = "FS_NO_MATCH"
 	codeNotUnique = "FS_NOT_UNIQUE"
 	codeFailed    = "FS_FAILED"
+	codeNotebook  = "FS_NOTEBOOK"
 )
 
 // maxError bounds the text of an error, in characters: a path may be long.
@@ -89,12 +109,12 @@ func failed(code, format string, args ...any) tool.Result {
 }
 
 // describe makes a result of an error at path; doing is "read" or the like.
-func describe(doing, path string, err error) tool.Result {
+func (f *Files) describe(doing, path string, err error) tool.Result {
 	var kind *textfile.KindError
 	var at *fs.PathError
 	switch {
 	case errors.As(err, &kind) && kind.Kind == textfile.DirectoryKind:
-		return failed(codeNotFile, "cannot %s %q: it is a directory; use glob with the pattern %q to list it", doing, path, filepath.Join(path, "**"))
+		return failed(codeNotFile, "cannot %s %q: it is a directory; use %s with the pattern %q to list it", doing, path, f.globName, filepath.Join(path, "**"))
 	case errors.As(err, &kind):
 		return failed(codeNotFile, "cannot %s %q: it is %s; only regular files can be used", doing, path, kind.Kind)
 	case errors.Is(err, fs.ErrNotExist):

@@ -23,7 +23,7 @@ func setUp(t testing.TB, c Config) *fixture {
 	t.Helper()
 	x := &fixture{}
 	x.Fixture = tooltest.NewFixture(t, func(o *kernel.Owner, r *tool.Registry) error {
-		x.f = newFiles(c, o, r)
+		x.f = newFiles(c, o, r, nil)
 		return x.f.register()
 	})
 	return x

@@ -13,6 +13,7 @@ import (
 
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
+	"dsh/plugins/internal/dialect"
 	"dsh/plugins/internal/textfile"
 )
 
@@ -27,64 +28,110 @@ type readParams struct {
 const countAhead = 16 << 20
 
 func (f *Files) callRead(ctx context.Context, in tool.Invocation, p readParams) (tool.Result, error) {
+	v, refused, err := f.view(ctx, in, p)
+	if err != nil || refused != nil {
+		return deref(refused), err
+	}
+	if v.page.shown == 0 && v.first > 1 {
+		return failed(codeArguments, "cannot read %q from line %d: it has %d lines", v.path, v.first, v.page.total), nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "<path>%s</path>\n<type>file</type>\n<content>\n%s\n(%s)\n</content>", printable(v.path), v.page.text, v.page.note(v.first))
+	return tool.TextResult(b.String()), nil
+}
+
+// viewed is what a call reads of a file.
+type viewed struct {
+	// path is absolute.
+	path  string
+	first int
+	page  page
+	// image is set when the file is one; there is no page then.
+	image *picture
+}
+
+// view reads what a call asks for, or says why it cannot.
+func (f *Files) view(ctx context.Context, in tool.Invocation, p readParams) (v viewed, refused *tool.Result, err error) {
+	refuse := func(r tool.Result) (viewed, *tool.Result, error) { return v, &r, nil }
 	path, err := workspace.Resolve(in.CWD, p.FilePath)
 	if err != nil {
-		return failed(codeArguments, "cannot read: %v", err), nil
+		return refuse(failed(codeArguments, "cannot read: %v", err))
 	}
 	if p.Offset < 0 || p.Limit < 0 {
-		return failed(codeArguments, "cannot read %q: offset and limit must be 1 or more", path), nil
+		return refuse(failed(codeArguments, "cannot read %q: offset and limit must be 1 or more", path))
 	}
 	if err := cancelled(ctx); err != nil {
-		return tool.Result{}, err
+		return v, nil, err
 	}
 	file, info, err := textfile.Open(path)
 	if err != nil {
-		return describe("read", path, err), nil
+		return refuse(f.describe("read", path, err))
 	}
 	defer file.Close()
+	broken := func(err error) (viewed, *tool.Result, error) {
+		r, err := f.readFailed(ctx, path, err)
+		if err != nil {
+			return v, nil, err
+		}
+		return v, &r, nil
+	}
 	r := bufio.NewReaderSize(&patient{ctx, file}, 64<<10)
 	head, err := r.Peek(textfile.SniffLen)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return f.readFailed(ctx, path, err)
+		return broken(err)
+	}
+	v.path = path
+	if f.images != nil && f.config.Dialect == dialect.Claude {
+		if kind := imageType(head); kind != "" {
+			if v.image, err = f.picture(ctx, r, kind, path); err != nil {
+				return broken(err)
+			}
+			return v, nil, nil
+		}
 	}
 	enc := textfile.Sniff(head)
 	if enc == textfile.Binary || enc == textfile.UTF8 && textfile.Garbled(head) {
-		return failed(codeBinary, "cannot read %q: it is binary, or text that is not UTF-8 (%d bytes); use a command such as file, xxd or iconv to look into it", path, info.Size()), nil
+		return refuse(failed(codeBinary, "cannot read %q: it is binary, or text that is not UTF-8 (%d bytes); use a command such as file, xxd or iconv to look into it", path, info.Size()))
 	}
 	if _, err := r.Discard(len(enc.BOM())); err != nil {
-		return f.readFailed(ctx, path, err)
+		return broken(err)
 	}
 	if enc == textfile.UTF16LE || enc == textfile.UTF16BE {
 		r = bufio.NewReaderSize(enc.Reader(r), 64<<10)
 	}
-	first := max(p.Offset, 1)
+	v.first = max(p.Offset, 1)
 	lines := p.Limit
 	if lines == 0 {
 		lines = f.config.ReadLines
 	}
-	page, err := f.page(r, first, lines)
-	if err != nil {
-		return f.readFailed(ctx, path, err)
+	if v.page, err = f.page(r, v.first, lines); err != nil {
+		return broken(err)
 	}
-	if page.shown == 0 && first > 1 {
-		return failed(codeArguments, "cannot read %q from line %d: it has %d lines", path, first, page.total), nil
+	return v, nil, nil
+}
+
+func deref(r *tool.Result) tool.Result {
+	if r == nil {
+		return tool.Result{}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "<path>%s</path>\n<type>file</type>\n<content>\n%s\n(%s)\n</content>", printable(path), page.text, page.note(first))
-	return tool.TextResult(b.String()), nil
+	return *r
 }
 
 func (f *Files) readFailed(ctx context.Context, path string, err error) (tool.Result, error) {
 	if gone := cancelled(ctx); gone != nil {
 		return tool.Result{}, gone
 	}
-	return describe("read", path, err), nil
+	return f.describe("read", path, err), nil
 }
 
 // page is a part of a file as the model sees it.
 type page struct {
 	text  string
 	shown int
+	// starts are where the lines begin in text, behind their numbers; open says that
+	// the last of them has no line end in the file.
+	starts []int
+	open   bool
 	// total counts the lines of the file; there may be more unless exact is set.
 	total int
 	exact bool
@@ -110,9 +157,9 @@ func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 		p.total++
 	}
 	for p.shown < lines {
-		var long, more bool
+		var long, more, ended bool
 		var err error
-		line, long, more, err = readLine(r, line[:0], f.config.LineRunes*utf8.UTFMax)
+		line, long, more, ended, err = readLine(r, line[:0], f.config.LineRunes*utf8.UTFMax)
 		if err != nil {
 			return p, err
 		}
@@ -123,14 +170,15 @@ func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 		p.total++
 		before := len(out)
 		out = strconv.AppendInt(out, int64(p.total), 10)
-		out = append(out, ": "...)
+		out = append(out, f.numberEnd...)
+		start := len(out)
 		if len(line) <= f.config.LineRunes && !long && textfile.IsPrintable(line) {
 			out = append(out, line...)
 		} else {
 			text, changed := textfile.Printable(line)
 			p.changed = p.changed || changed
-			start, cut := cutRunes(text, f.config.LineRunes)
-			out = append(out, start...)
+			begin, cut := cutRunes(text, f.config.LineRunes)
+			out = append(out, begin...)
 			if cut || long {
 				out = fmt.Appendf(out, "… (cut at %d characters)", f.config.LineRunes)
 			}
@@ -140,6 +188,7 @@ func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 			out, p.full = out[:before], true
 			break
 		}
+		p.starts, p.open = append(p.starts, start), !ended
 		p.shown++
 	}
 	p.text = string(out)
@@ -173,15 +222,27 @@ func (p page) note(first int) string {
 	return note
 }
 
+// content is what the page shows, without the numbers of the lines.
+func (p page) content() string {
+	var b strings.Builder
+	for i, start := range p.starts {
+		b.WriteString(p.text[start : start+strings.IndexByte(p.text[start:], '\n')])
+		if i < len(p.starts)-1 || !p.open {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
 // readLine appends the next line without its end to buf, which is empty. Of a
 // line longer than most bytes it gives the start and sets long. more is false at
-// the end of the file.
-func readLine(r *bufio.Reader, buf []byte, most int) (line []byte, long, more bool, err error) {
+// the end of the file; ended says that the line has an end of its own.
+func readLine(r *bufio.Reader, buf []byte, most int) (line []byte, long, more, ended bool, err error) {
 	line = buf
 	for {
 		part, err := r.ReadSlice('\n')
 		more = more || len(part) > 0
-		ended := err == nil
+		ended = err == nil
 		if ended {
 			part = part[:len(part)-1]
 		}
@@ -201,9 +262,9 @@ func readLine(r *bufio.Reader, buf []byte, most int) (line []byte, long, more bo
 			if long {
 				line = wholeRunes(line)
 			}
-			return line, long, more, nil
+			return line, long, more, ended, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
-			return line, false, false, err
+			return line, false, false, false, err
 		}
 	}
 }

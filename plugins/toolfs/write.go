@@ -19,13 +19,20 @@ type writeParams struct {
 }
 
 func (f *Files) callWrite(ctx context.Context, in tool.Invocation, p writeParams) (tool.Result, error) {
-	return f.change(ctx, in, "write", p.FilePath, func(path string) (change, *tool.Result) {
+	return f.change(ctx, in, "write", p.FilePath, f.planWrite(p.Content), inTags)
+}
+
+// plan says what a call is going to do to the file at a path, or why it must not.
+type plan func(path string) (change, *tool.Result)
+
+func (f *Files) planWrite(content string) plan {
+	return func(path string) (change, *tool.Result) {
 		d, known, res := f.existing(path)
 		if res != nil {
 			return change{}, res
 		}
-		c := change{old: d.info, before: d.text, after: p.Content, comparable: known}
-		text := p.Content
+		c := change{old: d.info, before: d.text, after: content, comparable: known}
+		text := content
 		if known && d.info != nil {
 			// A new text in the style of the file that was there (case B65).
 			if d.enc != textfile.UTF8 {
@@ -38,7 +45,7 @@ func (f *Files) callWrite(ctx context.Context, in tool.Invocation, p writeParams
 		}
 		data, err := d.enc.Encode(text)
 		if err != nil {
-			r := describe("write", path, err)
+			r := f.describe("write", path, err)
 			return change{}, &r
 		}
 		c.data = data
@@ -47,7 +54,7 @@ func (f *Files) callWrite(ctx context.Context, in tool.Invocation, p writeParams
 			c.said = strings.Replace(c.said, "Updated", "Created", 1)
 		}
 		return c, nil
-	})
+	}
 }
 
 // existing loads the file that is to be replaced, if there is one and it is
@@ -67,7 +74,7 @@ func (f *Files) existing(path string) (d document, known bool, res *tool.Result)
 			return document{info: info}, false, nil
 		}
 	}
-	r := describe("write", path, err)
+	r := f.describe("write", path, err)
 	return d, false, &r
 }
 
@@ -84,15 +91,15 @@ type change struct {
 }
 
 // change carries out a call that changes a file: it finds the file behind the
-// path, holds it, and asks plan what to do.
-func (f *Files) change(ctx context.Context, in tool.Invocation, doing, path string, plan func(path string) (change, *tool.Result)) (tool.Result, error) {
+// path, holds it, asks what to do, and shows what was done to the absolute path.
+func (f *Files) change(ctx context.Context, in tool.Invocation, doing, path string, what plan, show func(path string, c change) tool.Result) (tool.Result, error) {
 	named, err := workspace.Resolve(in.CWD, path)
 	if err != nil {
 		return failed(codeArguments, "cannot %s: %v", doing, err), nil
 	}
 	real, err := target("", named)
 	if err != nil {
-		return describe(doing, named, err), nil
+		return f.describe(doing, named, err), nil
 	}
 	unlock, err := f.locks.lock(ctx, real)
 	if err != nil {
@@ -102,7 +109,7 @@ func (f *Files) change(ctx context.Context, in tool.Invocation, doing, path stri
 	if err := cancelled(ctx); err != nil {
 		return tool.Result{}, err
 	}
-	c, res := plan(real)
+	c, res := what(real)
 	if res != nil {
 		return *res, nil
 	}
@@ -110,13 +117,18 @@ func (f *Files) change(ctx context.Context, in tool.Invocation, doing, path stri
 		if gone := cancelled(ctx); gone != nil {
 			return tool.Result{}, gone
 		}
-		return describe(doing, named, err), nil
+		return f.describe(doing, named, err), nil
 	}
-	out := tool.TextResult(fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", printable(named), c.said))
+	return show(named, c), nil
+}
+
+// inTags shows a change under the dialect dsh.
+func inTags(path string, c change) tool.Result {
+	out := tool.TextResult(fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", printable(path), c.said))
 	if c.comparable {
-		out.Meta = meta(named, c.before, c.after)
+		out.Meta = meta(path, c.before, c.after)
 	}
-	return out, nil
+	return out
 }
 
 func counted(n int, what string) string {

@@ -135,7 +135,7 @@ func TestConfig(t *testing.T) {
 		}
 		keys = append(keys, at.Pointer)
 	}
-	if d := cmp.Diff([]string{"/readLines", "/readBytes", "/lineRunes", "/editBytes"}, keys); d != "" {
+	if d := cmp.Diff([]string{"/dialect", "/readLines", "/readBytes", "/lineRunes", "/editBytes"}, keys); d != "" {
 		t.Error(d)
 	}
 }

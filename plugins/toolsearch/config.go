@@ -4,13 +4,17 @@ import (
 	"errors"
 
 	"dsh/kernel"
+	"dsh/plugins/internal/dialect"
 )
 
 // Config says what a deployment may choose; an empty one is valid.
 type Config struct {
+	// Dialect is dsh or claude: whether the tools are glob and grep, or Glob and Grep,
+	// and what they take and give.
+	Dialect dialect.Dialect `json:"dialect" enum:"dsh,claude"`
 	// MaxFiles is how many files glob gives.
 	MaxFiles int `json:"maxFiles"`
-	// MaxMatches is how many lines grep gives.
+	// MaxMatches is how many lines grep gives. Grep has head_limit for that.
 	MaxMatches int `json:"maxMatches"`
 	// LineRunes bounds one line that grep gives, in characters.
 	LineRunes int `json:"lineRunes"`
@@ -19,12 +23,13 @@ type Config struct {
 }
 
 func defaults() Config {
-	return Config{MaxFiles: 100, MaxMatches: 100, LineRunes: 250, TimeoutMs: 20_000}
+	return Config{Dialect: dialect.DSH, MaxFiles: 100, MaxMatches: 100, LineRunes: 250, TimeoutMs: 20_000}
 }
 
 // Validate reports everything that is wrong at once.
 func (c *Config) Validate() error {
 	return errors.Join(
+		c.Dialect.Check(),
 		kernel.AtLeast("maxFiles", c.MaxFiles, 1),
 		kernel.AtLeast("maxMatches", c.MaxMatches, 1),
 		kernel.AtLeast("lineRunes", c.LineRunes, 80),

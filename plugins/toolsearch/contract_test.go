@@ -25,8 +25,8 @@ func TestConfig(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	wrong, ok := (&Config{}).Validate().(interface{ Unwrap() []error })
-	if !ok || len(wrong.Unwrap()) != 4 {
-		t.Errorf("zeros: %v, want four findings", wrong)
+	if !ok || len(wrong.Unwrap()) != 5 {
+		t.Errorf("zeros: %v, want five findings", wrong)
 	}
 }
 

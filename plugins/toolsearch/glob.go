@@ -24,23 +24,49 @@ type globParams struct {
 }
 
 func (s *Search) callGlob(ctx context.Context, in tool.Invocation, p globParams) (tool.Result, error) {
+	g, refused, err := s.globbing(ctx, in, p)
+	if err != nil || refused != nil {
+		return deref(refused), err
+	}
+	return tool.TextResult(s.globText(g.found, g.base, g.pattern, g.late)), nil
+}
+
+// globbed is what the walk of a pattern found.
+type globbed struct {
+	found newest
+	// base and pattern are what was searched for where.
+	base, pattern string
+	// late says that the time did not suffice.
+	late bool
+}
+
+func deref(r *tool.Result) tool.Result {
+	if r == nil {
+		return tool.Result{}
+	}
+	return *r
+}
+
+// globbing finds the files of a pattern, or says why it cannot be used.
+func (s *Search) globbing(ctx context.Context, in tool.Invocation, p globParams) (g globbed, refused *tool.Result, err error) {
+	refuse := func(r tool.Result) (globbed, *tool.Result, error) { return g, &r, nil }
 	if strings.TrimSpace(p.Pattern) == "" {
-		return failed(codeArguments, "the pattern is empty; use ** for all files"), nil
+		return refuse(failed(codeArguments, "the pattern is empty; use ** for all files"))
 	}
 	pattern := filepath.ToSlash(p.Pattern)
 	if err := checkGlob(pattern); err != nil {
-		return failed(codeBadPattern, "the pattern %q cannot be used: %v", p.Pattern, err), nil
+		return refuse(failed(codeBadPattern, "the pattern %q cannot be used: %v", p.Pattern, err))
 	}
 	base, res := s.base(in.CWD, p.Path)
 	if res != nil {
-		return *res, nil
+		return g, res, nil
 	}
 	// What a pattern names without wildcards need not be searched for, may lead out
 	// of path, and is meant even if it is ignored.
 	named, pattern := doublestar.SplitPattern(pattern)
-	base, err := workspace.Resolve(base, filepath.FromSlash(named))
+	base, err = workspace.Resolve(base, filepath.FromSlash(named))
 	if err != nil {
-		return failed(codeArguments, "cannot search: %v", err), nil
+		return refuse(failed(codeArguments, "cannot search: %v", err))
 	}
 	if pattern == "" {
 		pattern = "**"
@@ -65,11 +91,11 @@ func (s *Search) callGlob(ctx context.Context, in tool.Invocation, p globParams)
 	switch {
 	case errors.Is(err, errTime):
 	case err != nil && ctx.Err() != nil:
-		return tool.Result{}, context.Cause(ctx)
+		return g, nil, context.Cause(ctx)
 	case err != nil && named == ".":
-		return describe(base, err), nil
+		return refuse(describe(base, err))
 	}
-	return tool.TextResult(s.globText(found, base, pattern, errors.Is(err, errTime))), nil
+	return globbed{found, base, pattern, errors.Is(err, errTime)}, nil, nil
 }
 
 // maxBraces bounds the alternatives of a pattern, which are tried in all their

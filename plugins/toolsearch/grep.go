@@ -46,12 +46,16 @@ func (s *Search) callGrep(ctx context.Context, in tool.Invocation, p grepParams)
 	}
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
-	g := gathering{s: s, matcher: newMatcher(re, s.config)}
+	g := gathering{s: s}
+	all := searching{
+		matcher: newMatcher(re, s.config), ahead: maxAhead, add: g.add,
+		admits: func(rel string) bool { return included(include, rel) },
+	}
 	if info.IsDir() {
 		w := walk{cwd: in.CWD, base: base, hidden: namesHidden(include), depth: -1, unread: in.Hidden}
-		err = g.tree(ctx, w, include)
+		err = all.tree(ctx, w)
 	} else {
-		err = g.one(ctx, base)
+		err = all.one(ctx, base)
 	}
 	switch {
 	case errors.Is(err, errTime), errors.Is(err, errEnough):
@@ -80,8 +84,6 @@ var errEnough = errors.New("enough was found")
 // gathering collects what the files give into one text, in their order.
 type gathering struct {
 	s       *Search
-	matcher *matcher
-
 	out     strings.Builder
 	matches int
 	files   int
@@ -91,8 +93,19 @@ type gathering struct {
 	full bool
 }
 
+// searching searches files and hands what they give on, in their order.
+type searching struct {
+	matcher *matcher
+	// ahead bounds the files that wait for an earlier one, or for a worker.
+	ahead int
+	// admits says which files of a walk are searched.
+	admits func(rel string) bool
+	// add takes what one file gave; an error ends the search.
+	add func(path string, r fileResult) error
+}
+
 // one searches a single file that the model named.
-func (g *gathering) one(ctx context.Context, path string) error {
+func (g *searching) one(ctx context.Context, path string) error {
 	r, err := g.matcher.file(ctx, path, newBuffer())
 	if err != nil && !errors.Is(err, errTime) {
 		return err
@@ -109,7 +122,7 @@ func (g *gathering) one(ctx context.Context, path string) error {
 const (
 	// maxWorkers bounds the files that are searched at once.
 	maxWorkers = 4
-	// maxAhead bounds the files that wait for an earlier one, or for a worker.
+	// maxAhead is the usual searching.ahead.
 	maxAhead = 64
 )
 
@@ -123,16 +136,16 @@ type job struct {
 // tree searches the files of a walk, several at once. The first in the order of
 // the walk are given, whichever is searched first, so that equal searches have
 // equal results. It returns when all its goroutines have ended.
-func (g *gathering) tree(ctx context.Context, w walk, include string) error {
+func (g *searching) tree(ctx context.Context, w walk) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	jobs, order := make(chan *job), make(chan *job, maxAhead)
+	jobs, order := make(chan *job), make(chan *job, g.ahead)
 	var wg sync.WaitGroup
 	var walkErr error
 	wg.Go(func() {
 		defer close(order)
 		defer close(jobs)
 		w.visit = func(path, rel string, e fs.DirEntry) error {
-			if !e.Type().IsRegular() || !included(include, rel) {
+			if !e.Type().IsRegular() || !g.admits(rel) {
 				return nil
 			}
 			j := &job{path: path, done: make(chan struct{})}
@@ -165,7 +178,7 @@ func (g *gathering) tree(ctx context.Context, w walk, include string) error {
 	return walkErr
 }
 
-func (g *gathering) collect(ctx context.Context, order <-chan *job) error {
+func (g *searching) collect(ctx context.Context, order <-chan *job) error {
 	for j := range order {
 		select {
 		case <-j.done:

@@ -28,6 +28,12 @@ type matcher struct {
 	// most is how many lines of one file are wanted.
 	most      int
 	lineRunes int
+	// counting keeps only the number of the lines.
+	counting bool
+	// parts keeps what matches in place of the line.
+	parts bool
+	// across, when set, finds what may stretch over lines; see acrossLines.
+	across *acrossLines
 }
 
 func newMatcher(re *regexp.Regexp, c Config) *matcher {
@@ -38,16 +44,20 @@ func newMatcher(re *regexp.Regexp, c Config) *matcher {
 	return m
 }
 
-// hit is a line that matches.
+// hit is a line that matches, or a part of one.
 type hit struct {
 	line int
 	text string
 }
 
 type fileResult struct {
-	hits     []hit
+	hits []hit
+	// count is that of the matching lines.
+	count    int
 	binary   bool
 	cutLines bool
+	// tooLarge: the file was not searched.
+	tooLarge bool
 }
 
 // buffer holds the part of a file that is being searched.
@@ -77,11 +87,14 @@ func (b *buffer) grow() {
 // holds, and ends soon after ctx does.
 func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResult, error) {
 	var res fileResult
-	f, _, err := textfile.Open(path)
+	f, info, err := textfile.Open(path)
 	if err != nil {
 		return res, err
 	}
 	defer f.Close()
+	if m.across != nil {
+		return m.across.file(ctx, m, f, info.Size())
+	}
 	buf.b = buf.b[:0]
 	err = buf.fill(f)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -127,7 +140,7 @@ func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResul
 			block, whole, skipping, res.cutLines = buf.b, len(buf.b), true, true
 		}
 		line = m.block(block, line, buf, &res)
-		if ended || len(res.hits) >= m.most {
+		if ended || res.count >= m.most {
 			return res, nil
 		}
 		buf.keep(len(buf.b) - whole)
@@ -148,7 +161,7 @@ func (m *matcher) block(b []byte, line int, buf *buffer, res *fileResult) int {
 	}
 	places := m.filter.start(hay)
 	// pos is the start of a line, whose number is line.
-	for pos := 0; pos < len(b) && len(res.hits) < m.most; {
+	for pos := 0; pos < len(b) && res.count < m.most; {
 		at := places.from(pos)
 		if at == len(b) {
 			return line + bytes.Count(b[pos:], []byte{'\n'})
@@ -162,7 +175,8 @@ func (m *matcher) block(b []byte, line int, buf *buffer, res *fileResult) int {
 		}
 		text := bytes.TrimSuffix(b[start:end], []byte{'\r'})
 		if found := m.re.FindIndex(text); found != nil {
-			res.hits = append(res.hits, hit{line, m.excerpt(text, found)})
+			res.count++
+			m.keep(res, line, text, found)
 		}
 		if !ended {
 			break
@@ -171,6 +185,21 @@ func (m *matcher) block(b []byte, line int, buf *buffer, res *fileResult) int {
 		line++
 	}
 	return line
+}
+
+// keep keeps what is wanted of a line that matches at a place.
+func (m *matcher) keep(res *fileResult, line int, text []byte, at []int) {
+	switch {
+	case m.counting:
+	case m.parts:
+		for _, part := range m.re.FindAllIndex(text, m.most) {
+			if part[1] > part[0] {
+				res.hits = append(res.hits, hit{line, m.excerpt(text[part[0]:part[1]], []int{0, 0})})
+			}
+		}
+	default:
+		res.hits = append(res.hits, hit{line, m.excerpt(text, at)})
+	}
 }
 
 // excerpt gives as much of a line as is shown, the match included.

@@ -1,4 +1,5 @@
-// Package toolsearch gives the model the tools glob and grep.
+// Package toolsearch gives the model the tools glob and grep; under the dialect
+// claude they are Glob and Grep, and Grep takes more.
 package toolsearch
 
 import (

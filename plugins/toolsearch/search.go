@@ -12,10 +12,11 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/tool"
+	"dsh/plugins/internal/dialect"
 	"dsh/plugins/internal/textfile"
 )
 
-// Search offers the tools glob and grep (decision D20). Both walk the tree
+// Search offers the tools glob and grep (decision D20), or Glob and Grep. Both walk the tree
 // themselves, so that their answers depend on no other program.
 type Search struct {
 	config Config
@@ -30,6 +31,10 @@ func New(p Params) *Search { return newSearch(p.Config, p.Self.Owner, p.Tools) }
 
 func newSearch(c Config, o *kernel.Owner, r *tool.Registry) *Search {
 	s := &Search{config: c, owner: o, tools: r}
+	if c.Dialect == dialect.Claude {
+		s.claude()
+		return s
+	}
 	s.glob = tool.Typed(tool.Spec{
 		Name: "glob",
 		Description: "Finds files by name. * and ? stand for any characters of a name, ** for any number of folders, {a,b} for a or b: **/*.go, src/**/*.{ts,tsx}. " +

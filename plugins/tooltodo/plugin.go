@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/tool"
 )
 
@@ -14,7 +15,7 @@ import (
 var Plugin = kernel.Define("tool-todo", "Keeps the agent's to-do list.", defaults,
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Todo).register))
-	}, kernel.Needs[*tool.Registry]())
+	}, kernel.Needs[*tool.Registry](), kernel.Wants[agent.Registry]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -23,4 +24,7 @@ type Params struct {
 	Self   kernel.Instance
 	Config Config
 	Tools  *tool.Registry
+	// Agents know the list that a session left behind; without them it is told only
+	// once it has changed.
+	Agents agent.Registry `optional:"true"`
 }

@@ -132,8 +132,8 @@ func TestConfig(t *testing.T) {
 		wrong  []string
 	}{
 		{"defaults", defaults(), nil},
-		{"least", Config{1, 1}, nil},
-		{"both wrong", Config{0, -1}, []string{"0 is too small; use 1 or more", "-1 is too small; use 1 or more"}},
+		{"least", Config{"dsh", 1, 1}, nil},
+		{"all wrong", Config{"x", 0, -1}, []string{`"x" is no dialect; use dsh or claude`, "0 is too small; use 1 or more", "-1 is too small; use 1 or more"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string

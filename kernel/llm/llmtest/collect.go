@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"dsh/kernel/llm"
@@ -81,8 +82,9 @@ type Answer struct {
 
 // Collect makes one attempt and checks what holds of every attempt: it ends with
 // a finish chunk or an error, nothing comes after either, blocks are opened
-// before their pieces, closed after all pieces, in order, with exactly what the
-// pieces said, and usage comes once, behind them (spec jsonrpc 5.5).
+// before their pieces, closed after them, in order, with exactly what the pieces
+// said, and usage comes once, behind them; before the first block it comes too
+// where the provider tells the id of its answer (spec jsonrpc 5.5).
 func Collect(ctx context.Context, tb testing.TB, a llm.Adapter, req llm.Request) Answer {
 	tb.Helper()
 	var ans Answer
@@ -143,9 +145,9 @@ func (a Answer) Finish() string {
 	return ""
 }
 
-// Usage gives the account of tokens, nil without one.
+// Usage gives the last account of tokens, nil without one.
 func (a Answer) Usage() *sdkproto.Usage {
-	for _, c := range a.Chunks {
+	for _, c := range slices.Backward(a.Chunks) {
 		if c.Type == sdkproto.ChunkUsage {
 			return c.Usage
 		}
@@ -164,15 +166,15 @@ func (a Answer) Failure() *llm.Error {
 
 func (a Answer) check() error {
 	var blocks []sdkproto.Block
-	ended, accounts := 0, 0
+	ended, accounts, early := 0, 0, false
 	for i, c := range a.Chunks {
 		wrong := func(why string) error { return fmt.Errorf("chunk %d, %s: %s", i, show(c), why) }
 		if c.IsDelta() {
 			if c.Index < 0 || c.Index >= len(blocks) {
 				return wrong("its block is not open")
 			}
-			if ended > 0 || accounts > 0 {
-				return wrong("a piece after the end of a block")
+			if c.Index < ended || accounts > 0 {
+				return wrong("a piece after the end of its block")
 			}
 			b := &blocks[c.Index]
 			switch {
@@ -193,13 +195,17 @@ func (a Answer) check() error {
 		}
 		switch c.Type {
 		case sdkproto.ChunkBlockStart:
-			if c.Index != len(blocks) || ended > 0 {
-				return wrong("blocks are opened in order, before any is closed")
+			if c.Index != len(blocks) || accounts > 0 {
+				return wrong("blocks are opened in order")
 			}
 			blocks = append(blocks, sdkproto.Block{Type: c.BlockType})
 		case sdkproto.ChunkBlockEnd:
 			if c.Index != ended || ended == len(blocks) {
 				return wrong("blocks are closed in order, once")
+			}
+			if b := &blocks[ended]; b.Type == sdkproto.BlockReasoning || b.Type == sdkproto.BlockRedacted {
+				// These come whole.
+				b.Signature, b.Data = c.Block.Signature, c.Block.Data
 			}
 			want, _ := blocks[ended].MarshalJSON()
 			if got, _ := c.Block.MarshalJSON(); string(got) != string(want) {
@@ -207,6 +213,10 @@ func (a Answer) check() error {
 			}
 			ended++
 		case sdkproto.ChunkUsage:
+			if c.MessageID != "" && len(blocks) == 0 && accounts == 0 && !early {
+				early = true
+				continue
+			}
 			accounts++
 			if accounts > 1 || a.Err == nil && ended != len(blocks) {
 				return wrong("usage comes once, behind the blocks")

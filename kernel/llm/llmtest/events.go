@@ -3,6 +3,10 @@ package llmtest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+
+	"dsh/sdkproto"
 )
 
 // Event is the text of one server-sent event with some data.
@@ -73,4 +77,60 @@ func Usage(prompt, cached, completion, reasoning int) string {
 	return Event(fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,`+
 		`"prompt_tokens_details":{"cached_tokens":%d},"completion_tokens_details":{"reasoning_tokens":%d}}}`,
 		prompt, completion, prompt+completion, cached, reasoning))
+}
+
+// Begun is the stream of an answer with these blocks up to its finish, each block
+// in pieces of one word.
+func (d Dialect) Begun(blocks ...sdkproto.Block) string {
+	if d.Messages {
+		return messageBegun(blocks)
+	}
+	var out strings.Builder
+	calls := 0
+	for _, b := range blocks {
+		switch b.Type {
+		case sdkproto.BlockText:
+			for _, piece := range strings.SplitAfter(b.Text, " ") {
+				out.WriteString(Text(piece))
+			}
+		case sdkproto.BlockReasoning:
+			for _, piece := range strings.SplitAfter(b.Text, " ") {
+				out.WriteString(d.ReasoningDelta(piece))
+			}
+		case sdkproto.BlockToolCall:
+			out.WriteString(Call(calls, b.ID, b.Name))
+			if b.Arguments != "" {
+				out.WriteString(Arguments(calls, b.Arguments))
+			}
+			calls++
+		}
+	}
+	return out.String()
+}
+
+// Whole is the stream of a good answer with these blocks.
+func (d Dialect) Whole(blocks ...sdkproto.Block) string {
+	called := slices.ContainsFunc(blocks, func(b sdkproto.Block) bool { return b.Type == sdkproto.BlockToolCall })
+	reason := "stop"
+	switch {
+	case called && d.Messages:
+		reason = "tool_use"
+	case called:
+		reason = "tool_calls"
+	case d.Messages:
+		reason = "end_turn"
+	}
+	end := Done
+	if d.Messages {
+		end = MessageStop
+	}
+	return d.Begun(blocks...) + d.finished(reason) + end
+}
+
+// finished is what stands before the terminator.
+func (d Dialect) finished(reason string) string {
+	if d.Messages {
+		return MessageDelta(reason, 5)
+	}
+	return Finish(reason)
 }

@@ -21,6 +21,8 @@ const Key = "sk-llmtest-0123456789abcdef"
 // Dialect says what the server demands of a request.
 type Dialect struct {
 	Name string
+	// Messages is set for that protocol; of the rest only KeyHeader counts then.
+	Messages bool
 	// Reasoning names the member with reasoning, sent and received; "" is none.
 	Reasoning string
 	// RequireReasoning refuses messages with tool calls that lack it, unless
@@ -93,7 +95,7 @@ type Received struct {
 
 // Server is a fake provider.
 type Server struct {
-	// URL is the base that /chat/completions is put behind.
+	// URL is the base that /chat/completions or /v1/messages is put behind.
 	URL string
 
 	dialect Dialect
@@ -196,7 +198,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.received = append(s.received, Received{At: time.Now(), Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Refused: refused})
 	s.mu.Unlock()
 	if refused != "" {
-		text, err := json.Marshal(map[string]any{"error": map[string]any{"message": refused, "type": "invalid_request_error"}})
+		kind := "invalid_request_error"
+		if status == http.StatusUnauthorized {
+			kind = "authentication_error"
+		}
+		text, err := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"message": refused, "type": kind}})
 		if err != nil {
 			panic(err)
 		}

@@ -62,6 +62,9 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // refusal says why a provider would answer a request with 400; "" when it would
 // not.
 func (d *Dialect) refusal(r *http.Request, body []byte) string {
+	if d.Messages {
+		return refusalOfMessages(r, body)
+	}
 	var req request
 	var members struct {
 		Messages []map[string]json.RawMessage `json:"messages"`

@@ -21,6 +21,8 @@ type Model struct {
 	// MaxTokens caps the output of a request that names no cap, in tokens; 0 is
 	// the adapter's default.
 	MaxTokens int64 `json:"maxTokens"`
+	// MaxOutput is the most that one answer may hold, in tokens; 0 is unknown.
+	MaxOutput int64 `json:"maxOutput"`
 	// Images says that the model takes images.
 	Images bool `json:"images"`
 	// Efforts are the reasoning efforts the model knows; none is the adapter's
@@ -38,6 +40,9 @@ type Catalog struct {
 	Models map[string]Model
 	// Aliases give other names of models.
 	Aliases map[string]string
+	// Base gives the id under which a model may be listed that is not by its own;
+	// nil is none.
+	Base func(id string) string
 	// Window is that of a model that is not listed, in tokens; 0 is unknown.
 	Window int64
 	// Images says that a model that is not listed takes images.
@@ -59,9 +64,9 @@ func (c *Catalog) Validate() error {
 	for _, id := range slices.Sorted(maps.Keys(c.Models)) {
 		m := c.Models[id]
 		switch {
-		case m.ContextWindow < 0 || m.MaxTokens < 0:
-			errs = append(errs, kernel.Invalid("models", "model %s: contextWindow and maxTokens cannot be negative", id))
-		case m.Price != nil && (m.Price.Input < 0 || m.Price.CacheRead < 0 || m.Price.Output < 0):
+		case m.ContextWindow < 0 || m.MaxTokens < 0 || m.MaxOutput < 0:
+			errs = append(errs, kernel.Invalid("models", "model %s: contextWindow, maxTokens and maxOutput cannot be negative", id))
+		case m.Price != nil && (m.Price.Input < 0 || m.Price.CacheRead < 0 || m.Price.CacheWrite < 0 || m.Price.Output < 0):
 			errs = append(errs, kernel.Invalid("models", "model %s: a price cannot be negative", id))
 		}
 	}
@@ -107,12 +112,15 @@ func (c *Catalog) Resolve(r llm.Route) (llm.Route, sdkproto.AdapterDefaults, llm
 		r.ReasoningEffort = c.Effort
 		chosen.ReasoningEffort = c.Effort != ""
 	}
-	return r, chosen, llm.Info{ContextWindow: m.ContextWindow, Images: m.Images, Price: m.Price}, nil
+	return r, chosen, llm.Info{ContextWindow: m.ContextWindow, MaxOutput: m.MaxOutput, Images: m.Images, Price: m.Price}, nil
 }
 
 // model is what is known of a model by its own name.
 func (c *Catalog) model(id string) Model {
 	m, listed := c.Models[id]
+	if !listed && c.Base != nil {
+		m, listed = c.Models[c.Base(id)]
+	}
 	if !listed {
 		m.ContextWindow, m.Images = c.Window, c.Images
 	}
@@ -138,8 +146,14 @@ func (a *Adapter) Resolve(r llm.Route) (llm.Route, sdkproto.AdapterDefaults, llm
 
 // Stream implements llm.Adapter. A model that takes no images is told of them.
 func (a *Adapter) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto.Chunk, error] {
+	return a.Client.Stream(ctx, a.Shown(req))
+}
+
+// Shown gives a request as the model may see it: without the bytes of images
+// where it takes none.
+func (a *Adapter) Shown(req llm.Request) llm.Request {
 	if !a.Catalog.model(req.Header.Config.Model).Images {
 		req.Image = nil
 	}
-	return a.Client.Stream(ctx, req)
+	return req
 }

@@ -13,10 +13,15 @@ func (d *Dialect) callID(id string) string {
 	if d.CallIDs == nil || d.CallIDs.MatchString(id) {
 		return id
 	}
+	return hashID(id, d.CallIDLength)
+}
+
+// hashID gives n letters and digits for an id.
+func hashID(id string, n int) string {
 	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 	sum := sha256.Sum256([]byte(id))
 	out := make([]byte, 0, maxCallID)
-	for _, b := range sum[:min(max(d.CallIDLength, 0), maxCallID)] {
+	for _, b := range sum[:min(max(n, 0), maxCallID)] {
 		out = append(out, alphabet[int(b)%len(alphabet)])
 	}
 	return string(out)
@@ -26,8 +31,9 @@ func (d *Dialect) callID(id string) string {
 // and endpoints refuse that. What an id becomes depends on the messages before
 // it only.
 type callIDs struct {
-	dialect *Dialect
-	taken   map[string]bool
+	// form makes an id that the endpoint takes of any other, always the same.
+	form  func(string) string
+	taken map[string]bool
 	// next is the number to try for another call of the same id.
 	next map[string]int
 	// waiting holds the ids given to calls that have no result yet, by the id in
@@ -43,11 +49,11 @@ func (c *callIDs) call(id string) string {
 	if base == "" {
 		base = "call"
 	}
-	given := c.dialect.callID(base)
+	given := c.form(base)
 	for c.taken[given] {
 		n := max(2, c.next[base])
 		c.next[base] = n + 1
-		given = c.dialect.callID(base + "_" + strconv.Itoa(n))
+		given = c.form(base + "_" + strconv.Itoa(n))
 	}
 	c.taken[given] = true
 	c.waiting[id] = append(c.waiting[id], given)
@@ -57,7 +63,7 @@ func (c *callIDs) call(id string) string {
 func (c *callIDs) result(id string) string {
 	waiting := c.waiting[id]
 	if len(waiting) == 0 {
-		return c.dialect.callID(id)
+		return c.form(id)
 	}
 	c.waiting[id] = waiting[1:]
 	return waiting[0]

@@ -23,10 +23,14 @@ import (
 // Options say which endpoint a Client speaks to, and how.
 type Options struct {
 	Dialect Dialect
-	// BaseURL is what /chat/completions is put behind; see CheckURL.
+	// Messages is set to speak that protocol in place of chat completions.
+	Messages *Messages
+	// BaseURL is what the path of the protocol is put behind, /chat/completions or
+	// /v1/messages; see CheckURL.
 	BaseURL string
-	// KeyName is the credential that is sent; "" sends none.
-	KeyName string
+	// KeyName is the credential that is sent; "" sends none. TokenName is one that
+	// goes before it where it is set, and is sent as "Bearer "; "" is none.
+	KeyName, TokenName string
 	// Credentials are asked for the key at every request.
 	Credentials credential.Source
 	// Headers are sent on top of those of the protocol; see CheckHeaders.
@@ -40,7 +44,7 @@ type Options struct {
 // goroutine.
 type Client struct {
 	endpoint
-	dialect     Dialect
+	protocol    protocol
 	credentials credential.Source
 	header      http.Header
 	idle        time.Duration
@@ -52,11 +56,37 @@ type Client struct {
 	life context.Context
 }
 
-// endpoint is what errors say of where they come from.
+// endpoint is where requests go, and what errors say of where they come from.
 type endpoint struct {
-	url     *url.URL
-	host    string
-	keyName string
+	base               *url.URL
+	host               string
+	keyName, tokenName string
+}
+
+// protocol is what a Client speaks.
+type protocol interface {
+	// path is what is put behind the base URL.
+	path() []string
+	// authorize puts a key into a header; headers of a protocol's own go before.
+	authorize(h http.Header, key *key)
+	// encodeHeader encodes the part of a request that many requests share.
+	encodeHeader(h *sdkproto.Header) (*shared, error)
+	// appendRequest appends the body of a request. ctx is for reading images.
+	appendRequest(ctx context.Context, dst []byte, req *llm.Request, s *shared) ([]byte, error)
+	// refused may make another error of that of an attempt.
+	refused(req *llm.Request, err error) error
+	// reader takes the answer apart.
+	reader(yield func(sdkproto.Chunk) bool, from *response) reader
+}
+
+// key is a credential and how it is sent; none at all where the endpoint wants
+// none.
+type key struct {
+	credential.Secret
+
+	name string
+	// bearer says that it is a token and no key.
+	bearer bool
 }
 
 var (
@@ -71,8 +101,8 @@ func NewClient(o *kernel.Owner, opts Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		endpoint:    endpoint{url: u.JoinPath("chat", "completions"), host: u.Host, keyName: opts.KeyName},
-		dialect:     opts.Dialect,
+		endpoint:    endpoint{base: u, host: u.Host, keyName: opts.KeyName, tokenName: opts.TokenName},
+		protocol:    &opts.Dialect,
 		credentials: opts.Credentials,
 		header:      http.Header{},
 		idle:        opts.Idle,
@@ -80,6 +110,10 @@ func NewClient(o *kernel.Owner, opts Options) (*Client, error) {
 		transport:   newTransport(opts.Connect),
 		room:        make(chan struct{}, requestsAtOnce(descriptors())),
 		life:        o.Context(),
+	}
+	if opts.Messages != nil {
+		c.protocol = opts.Messages
+		opts.Messages.prepare(c.header)
 	}
 	c.header.Set("content-type", "application/json")
 	c.header.Set("accept", "text/event-stream")
@@ -194,6 +228,43 @@ func (c *Client) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto
 }
 
 func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkproto.Chunk) bool) error {
+	call := &exchange{
+		path: c.protocol.path(),
+		body: func(run context.Context) ([]byte, error) {
+			s, err := c.shared.of(c.protocol, &req.Header)
+			if err != nil {
+				return nil, err
+			}
+			return c.protocol.appendRequest(run, make([]byte, 0, sizeOf(req, s)), req, s)
+		},
+	}
+	call.answer = func(resp *http.Response, body io.Reader, from *response) error {
+		r := c.protocol.reader(yield, from)
+		switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("content-type")); kind {
+		case "application/json":
+			return readWhole(r, body)
+		case "text/html":
+			return malformed("%s answered with a web page; check baseUrl", c.host)
+		}
+		return readStream(r, body)
+	}
+	if err := c.exchange(ctx, call); err != nil {
+		return c.protocol.refused(req, err)
+	}
+	return nil
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	path []string
+	// body makes the text of the request.
+	body func(ctx context.Context) ([]byte, error)
+	// answer reads a good answer. Its error is errStopped, an *llm.Error, or what
+	// reading gave.
+	answer func(resp *http.Response, body io.Reader, from *response) error
+}
+
+func (c *Client) exchange(ctx context.Context, call *exchange) error {
 	key, err := c.key(ctx)
 	if err != nil {
 		return err
@@ -210,7 +281,7 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 
-	r, sent, err := c.request(run, req, key)
+	r, sent, err := c.request(run, call, key)
 	switch {
 	case err != nil && run.Err() != nil: // while it read an image
 		return c.broken(ctx, context.Cause(run), err, key)
@@ -228,7 +299,7 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 	sent.release()
 	dog.src = resp.Body
 
-	from := &response{endpoint: &c.endpoint, header: resp.Header, redact: key.Redact}
+	from := &response{host: c.host, keyName: key.name, header: resp.Header, redact: key.Redact}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		text, _ := io.ReadAll(io.LimitReader(dog, maxErrorBytes))
 		if ctx.Err() != nil {
@@ -236,16 +307,7 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 		}
 		return from.refused(resp.StatusCode, text)
 	}
-	a := &answer{yield: yield, failure: from.reported}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("content-type"))
-	switch kind {
-	case "application/json":
-		err = a.readWhole(dog)
-	case "text/html":
-		err = malformed("%s answered with a web page; check baseUrl", c.host)
-	default:
-		err = a.readStream(dog)
-	}
+	err = call.answer(resp, dog, from)
 	var known *llm.Error
 	switch {
 	case err == nil:
@@ -261,28 +323,22 @@ func (c *Client) attempt(ctx context.Context, req *llm.Request, yield func(sdkpr
 }
 
 // request builds the HTTP request, and its body to be released.
-func (c *Client) request(ctx context.Context, req *llm.Request, key credential.Secret) (*http.Request, *body, error) {
-	s, err := c.shared.of(&c.dialect, &req.Header)
+func (c *Client) request(ctx context.Context, call *exchange, key *key) (*http.Request, *body, error) {
+	text, err := call.body(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the model request: %w", err)
 	}
-	b := &body{text: make([]byte, 0, sizeOf(req, s))}
-	if b.text, err = c.dialect.appendRequest(ctx, b.text, req, s); err != nil {
-		return nil, nil, fmt.Errorf("encode the model request: %w", err)
-	}
+	b := &body{text: text}
+	to := c.base.JoinPath(call.path...)
 	r := (&http.Request{
-		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Header: c.header.Clone(),
+		Method: http.MethodPost, URL: to, Host: to.Host, Header: c.header.Clone(),
 		ContentLength: int64(len(b.text)), GetBody: b.reader,
 	}).WithContext(ctx)
 	if r.Body, err = b.reader(); err != nil {
 		return nil, nil, err
 	}
 	if !key.IsZero() {
-		if c.dialect.KeyHeader == "" {
-			r.Header.Set("authorization", "Bearer "+key.Reveal())
-		} else {
-			r.Header.Set(c.dialect.KeyHeader, key.Reveal())
-		}
+		c.protocol.authorize(r.Header, key)
 	}
 	return r, b, nil
 }
@@ -311,27 +367,41 @@ func sizeOfImage(req *llm.Request, b *sdkproto.Block) int {
 	return base64.StdEncoding.EncodedLen(int(min(b.Attachment.Bytes, most)))
 }
 
-func (c *Client) key(ctx context.Context) (credential.Secret, error) {
-	if c.keyName == "" {
-		return credential.Secret{}, nil
+// key asks for the credential of a request.
+func (c *Client) key(ctx context.Context) (*key, error) {
+	if c.tokenName != "" {
+		k, err := c.lookup(ctx, c.tokenName)
+		var e *llm.Error
+		if !errors.As(err, &e) || e.Code != llm.CodeMissingCredential {
+			k.bearer = true
+			return k, err
+		}
 	}
-	s, err := c.credentials.Lookup(ctx, c.keyName)
+	if c.keyName == "" {
+		return &key{}, nil
+	}
+	return c.lookup(ctx, c.keyName)
+}
+
+func (c *Client) lookup(ctx context.Context, name string) (*key, error) {
+	s, err := c.credentials.Lookup(ctx, name)
+	k := &key{Secret: s, name: name}
 	var missing *credential.MissingError
 	switch {
 	case err == nil:
-		return s, nil
+		return k, nil
 	case ctx.Err() != nil:
-		return s, ctx.Err()
+		return k, ctx.Err()
 	case errors.As(err, &missing):
-		return s, &llm.Error{Code: llm.CodeMissingCredential, Message: err.Error()}
+		return k, &llm.Error{Code: llm.CodeMissingCredential, Message: err.Error()}
 	}
-	return s, &llm.Error{Code: llm.CodeInvalidCredential, Message: err.Error()}
+	return k, &llm.Error{Code: llm.CodeInvalidCredential, Message: err.Error()}
 }
 
 // broken makes the error of a connection that was not made or did not last, or
 // that was given up for a cause. The end of the caller's context comes before
 // every other reason.
-func (c *Client) broken(ctx context.Context, cause, err error, key credential.Secret) error {
+func (c *Client) broken(ctx context.Context, cause, err error, key *key) error {
 	var timeout net.Error
 	switch {
 	case ctx.Err() != nil:

@@ -1,7 +1,8 @@
-// Package chatwire speaks the streaming chat-completions protocol that DeepSeek
-// and OpenAI-compatible endpoints share: it encodes requests, decodes streams
-// and classifies errors, one visible attempt per call. What differs between
-// endpoints is data, a Dialect.
+// Package chatwire speaks the streaming protocols of model providers: chat
+// completions, which DeepSeek and OpenAI-compatible endpoints share, and the
+// Messages protocol of Anthropic. It encodes requests, decodes streams and
+// classifies errors, one visible attempt per call. What differs between endpoints
+// is data, a Dialect or a Messages.
 //
 // A request is a pure function of the history, and what one request says of the
 // history is the beginning of what the next one says (spec jsonrpc 10.7).

@@ -137,9 +137,10 @@ func classifyReport(r report) string {
 
 // response says where an error comes from and keeps its secret out of it.
 type response struct {
-	endpoint *endpoint
-	header   http.Header
-	redact   func(string) string
+	// host is whose answer it is, keyName the credential that was sent, "" for none.
+	host, keyName string
+	header        http.Header
+	redact        func(string) string
 }
 
 // refused makes the error of an answer that is not 2xx.
@@ -150,13 +151,13 @@ func (r *response) refused(status int, body []byte) *llm.Error {
 	case strings.HasPrefix(page, "<!doctype") || strings.HasPrefix(page, "<html") || strings.HasPrefix(page, "<?xml"):
 		// The words of a page are not the provider's.
 		e.Code = classify(status, report{})
-		e.Message = fmt.Sprintf("%s answered %s with a web page%s", r.endpoint.host, statusText(status), titleOf(r.redact(string(body))))
+		e.Message = fmt.Sprintf("%s answered %s with a web page%s", r.host, statusText(status), titleOf(r.redact(string(body))))
 	case e.Message == "":
-		e.Message = r.endpoint.host + " answered " + statusText(status)
+		e.Message = r.host + " answered " + statusText(status)
 	}
 	switch {
-	case e.Code == llm.CodeAuth && r.endpoint.keyName != "":
-		e.Message += "; check the credential " + r.endpoint.keyName
+	case e.Code == llm.CodeAuth && r.keyName != "":
+		e.Message += "; check the credential " + r.keyName
 	case status >= 300 && status < 400:
 		e.Message += "; the endpoint has moved, correct baseUrl"
 	case status == http.StatusNotFound:
@@ -169,7 +170,7 @@ func (r *response) refused(status int, body []byte) *llm.Error {
 func (r *response) reported(body []byte) *llm.Error {
 	found := readReport(body)
 	if strings.TrimSpace(found.message) == "" {
-		found.message = r.endpoint.host + " reported an error inside the stream: " + string(body)
+		found.message = r.host + " reported an error inside the stream: " + string(body)
 	}
 	return r.signed(&llm.Error{Code: classifyReport(found), Message: r.clean(found.message)})
 }
@@ -177,8 +178,10 @@ func (r *response) reported(body []byte) *llm.Error {
 // signed adds what the header of the answer says.
 func (r *response) signed(e *llm.Error) *llm.Error {
 	e.RequestID = r.header.Get("x-request-id")
-	if e.RequestID == "" {
-		e.RequestID = r.header.Get("x-deepseek-request-id")
+	for _, other := range []string{"request-id", "x-deepseek-request-id"} {
+		if e.RequestID == "" {
+			e.RequestID = r.header.Get(other)
+		}
 	}
 	e.RequestID = shorten(e.RequestID, 200)
 	if e.Retryable() {

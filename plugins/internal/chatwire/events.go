@@ -20,6 +20,8 @@ var errEventTooLarge = fmt.Errorf("an event of the stream is larger than %d MiB"
 // is the business of the reader underneath.
 type events struct {
 	src io.Reader
+	// last reports whether some data ends the stream.
+	last func(data []byte) bool
 	// buf[start:end] has been read and not been used; no line ends in
 	// buf[start:scanned].
 	buf                 []byte
@@ -34,11 +36,12 @@ type events struct {
 	some bool // the event has data so far
 }
 
-func newEvents(src io.Reader) *events {
-	return &events{src: src, buf: make([]byte, firstReadBytes)}
+func newEvents(src io.Reader, last func([]byte) bool) *events {
+	return &events{src: src, last: last, buf: make([]byte, firstReadBytes)}
 }
 
-// next gives the next event that has data, valid until the call after it. At
+// next gives the next event that has data, valid until the call after it, and its
+// name where that is ping or error. At
 // the end of the input it gives io.EOF; an event that the end cuts off is given
 // only if it is the terminator, whose line end some servers leave out.
 func (e *events) next() (name string, data []byte, err error) {
@@ -48,8 +51,8 @@ func (e *events) next() (name string, data []byte, err error) {
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				e.field(line)
-				if e.some && isTerminator(e.data) {
-					return "", e.data, nil
+				if e.some && e.last(e.data) {
+					return nameOf(e.name), e.data, nil
 				}
 			}
 			return "", nil, err
@@ -61,13 +64,23 @@ func (e *events) next() (name string, data []byte, err error) {
 			continue
 		}
 		if e.some && len(bytes.TrimSpace(e.data)) > 0 {
-			return string(e.name), e.data, nil
+			return nameOf(e.name), e.data, nil
 		}
 		e.name, e.data, e.some = e.name[:0], e.data[:0], false
 	}
 }
 
-func isTerminator(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
+// nameOf gives the name of an event that readers know; the others say in their data
+// what they are, and a text for each would be an allocation for each.
+func nameOf(name []byte) string {
+	switch string(name) {
+	case "ping":
+		return "ping"
+	case "error":
+		return "error"
+	}
+	return ""
+}
 
 func (e *events) field(line []byte) error {
 	key, value, _ := bytes.Cut(line, []byte{':'})

@@ -22,7 +22,7 @@ func (d *Dialect) appendRequest(ctx context.Context, dst []byte, req *llm.Reques
 	dst = append(dst, `,"messages":[`...)
 	begin := len(dst)
 	dst = append(dst, s.system...)
-	ids := callIDs{dialect: d}
+	ids := callIDs{form: d.callID}
 	images := viewer{ctx: ctx, read: req.Image}
 	for i := range req.Messages {
 		dst = d.appendMessage(dst, &req.Messages[i], &ids, &images, begin)

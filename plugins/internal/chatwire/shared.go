@@ -15,7 +15,8 @@ type shared struct {
 	first  *sdkproto.ToolSchema
 	count  int
 
-	// system is the first message, tools the member with its comma; empty without.
+	// system is the first message, or the member with its comma where the protocol
+	// has one; tools is the member with its comma. Both are empty without.
 	system, tools []byte
 }
 
@@ -30,7 +31,7 @@ type sharedHeaders struct {
 
 // of gives the encoded part of a header. A list of tools is known by where it
 // is: headers do not change, and this one is kept from being collected.
-func (s *sharedHeaders) of(d *Dialect, h *sdkproto.Header) (*shared, error) {
+func (s *sharedHeaders) of(d protocol, h *sdkproto.Header) (*shared, error) {
 	var first *sdkproto.ToolSchema
 	if len(h.Tools) > 0 {
 		first = &h.Tools[0]

@@ -39,33 +39,40 @@ type block struct {
 	text strings.Builder
 }
 
+// reader makes chunks of what an endpoint answers. The errors of its methods are
+// errStopped or an *llm.Error.
+type reader interface {
+	// last reports whether some data is that of the event that ends a stream.
+	last(data []byte) bool
+	// event takes one event; done says that it was the last.
+	event(name string, data []byte) (done bool, err error)
+	// whole takes an answer that came in one piece.
+	whole(data []byte) error
+	// cut is the end of a body without a terminator.
+	cut() error
+}
+
 // readStream reads an event stream to its end. Its error is errStopped, an
 // *llm.Error for what the provider sent, or what reading gave.
-func (a *answer) readStream(body io.Reader) error {
-	for in := newEvents(body); ; {
+func readStream(r reader, body io.Reader) error {
+	for in := newEvents(body, r.last); ; {
 		name, data, err := in.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return a.cut()
+			return r.cut()
 		case errors.Is(err, errEventTooLarge):
 			return malformed("%v", err)
 		case err != nil:
 			return err
-		case isTerminator(data):
-			return a.end()
-		case name == "ping":
-			continue
-		case name == "error":
-			return a.failure(data)
 		}
-		if err := a.event(data); err != nil {
+		if done, err := r.event(name, data); done || err != nil {
 			return err
 		}
 	}
 }
 
 // readWhole reads an answer that came in one piece.
-func (a *answer) readWhole(body io.Reader) error {
+func readWhole(r reader, body io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(body, maxEventBytes+1))
 	switch {
 	case err != nil:
@@ -73,9 +80,27 @@ func (a *answer) readWhole(body io.Reader) error {
 	case len(data) > maxEventBytes:
 		return malformed("the answer is larger than %d MiB", maxEventBytes>>20)
 	case len(bytes.TrimSpace(data)) == 0:
-		return a.cut()
+		return r.cut()
 	}
-	if err := a.event(data); err != nil {
+	return r.whole(data)
+}
+
+func (a *answer) last(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
+
+func (a *answer) event(name string, data []byte) (done bool, err error) {
+	switch {
+	case a.last(data):
+		return true, a.end()
+	case name == "ping":
+		return false, nil
+	case name == "error":
+		return false, a.failure(data)
+	}
+	return false, a.take(data)
+}
+
+func (a *answer) whole(data []byte) error {
+	if err := a.take(data); err != nil {
 		return err
 	}
 	return a.end()
@@ -85,7 +110,8 @@ func malformed(format string, args ...any) *llm.Error {
 	return &llm.Error{Code: llm.CodeMalformedResponse, Message: fmt.Sprintf(format, args...)}
 }
 
-func (a *answer) event(data []byte) error {
+// take reads one chunk of chat completions.
+func (a *answer) take(data []byte) error {
 	c := &a.chunk
 	c.reset()
 	if err := wirejson.Unmarshal(data, c); err != nil {

@@ -30,9 +30,9 @@ func read(body io.Reader, whole bool) ([]string, error) {
 	}
 	var err error
 	if whole {
-		err = a.readWhole(body)
+		err = readWhole(a, body)
 	} else {
-		err = a.readStream(body)
+		err = readStream(a, body)
 	}
 	return lines, errors.Join(err, broken)
 }
@@ -159,7 +159,7 @@ func BenchmarkStream(b *testing.B) {
 	for b.Loop() {
 		n := 0
 		a := &answer{yield: func(sdkproto.Chunk) bool { n++; return true }}
-		if err := a.readStream(strings.NewReader(text)); err != nil || n != 20_003 {
+		if err := readStream(a, strings.NewReader(text)); err != nil || n != 20_003 {
 			b.Fatal(n, err)
 		}
 	}

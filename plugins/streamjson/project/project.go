@@ -2,6 +2,15 @@
 // wire (spec stream-json 3): a pure function of the session's log, of the logs of
 // its subagents, and of what the front end knows of a turn. It writes nothing
 // itself.
+//
+// An answer is shown when it is committed, one line for each block, so that what
+// a failed attempt had said is in no line but stream_event (decision R7, case
+// B56); a stream_event line comes with its piece. So the events of an answer, to
+// its message_stop, stand in front of its assistant lines (case B98).
+//
+// A uuid of an assistant line follows from the message's id and the block's
+// place in it, that of a tool's result is the message's: a transcript made of
+// the same log has the same ones. All others are random.
 package project
 
 import (
@@ -24,6 +33,8 @@ type Options struct {
 	// Partial adds stream_event lines, Legacy the lines of spec 3.14;
 	// ForwardSubagentText shows a subagent's text and thinking, too.
 	Partial, Legacy, ForwardSubagentText bool
+	// BudgetUSD is the cap that Overspent speaks of, in US dollars.
+	BudgetUSD float64
 	// Info says what is known of a model, its prices above all; it may be nil.
 	Info func(provider, model string) llm.Info
 	// Denials lists the refused calls of a turn; it may be nil.
@@ -59,29 +70,110 @@ type End struct {
 
 // Projector follows one session. It is used by one goroutine.
 type Projector struct {
-	options Options
+	options  Options
+	random   random
+	account  account
+	inbox    inbox
+	main     thread
+	children map[string]*child
+	// handed is the message whose turn has not begun, turn the one that runs; nil
+	// without.
+	handed *Turn
+	turn   *turn
+	stream *bracket
+	// model is that of the requests to come.
+	model string
+	// context is how many tokens the last request of the main thread held.
+	context   int64
+	compact   compaction
+	overspent bool
+	out       [][]byte
 }
 
 // New makes a projector for a session that begins, or goes on, now.
-func New(o Options) *Projector { return &Projector{options: o} }
+func New(o Options) *Projector {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	p := &Projector{
+		options: o, main: thread{id: o.SessionID}, children: map[string]*child{},
+		account: account{info: o.Info, models: map[string]*modelAccount{}},
+	}
+	p.stream = &bracket{p: p}
+	if o.Partial {
+		p.stream.events = streamjson.NewStream(o.SessionID)
+	}
+	return p
+}
 
-// Begin says which message the next turn is for. A turn that begins without is
-// one that nobody asked for: its result has the origin task-notification.
-func (p *Projector) Begin(t Turn) {}
+// Begin says which message the next turn is for, before the message is posted. A
+// turn that begins without is one that nobody asked for: its result has the
+// origin task-notification.
+func (p *Projector) Begin(t Turn) { p.handed = &t }
 
 // Child tells of a subagent, before its first entry.
-func (p *Projector) Child(spec agent.Spec) {}
+func (p *Projector) Child(spec agent.Spec) {
+	call := spec.ParentCall
+	p.children[spec.ID] = &child{
+		thread: thread{id: spec.ID, origin: streamjson.Origin{ParentToolUseID: &call, AgentID: spec.ID, SubagentType: spec.Type}},
+		call:   call, kind: spec.Type,
+	}
+}
+
+// Overspent says that the session has cost more than it may: the turn that runs
+// ends with error_max_budget_usd, however it ends, and so does every later one,
+// those of Local that failed included.
+func (p *Projector) Overspent() { p.overspent = true }
+
+// Cost is what the session has cost so far, in US dollars.
+func (p *Projector) Cost() float64 { return p.account.cost }
 
 // Entry takes the next entry of the session, or of a subagent, and gives the
 // lines that it adds, in order; end is not nil when it ends a turn of the session.
 func (p *Projector) Entry(ctx context.Context, e session.Entry) (lines [][]byte, end *End) {
-	return nil, nil
+	switch {
+	case e.SessionID != p.options.SessionID:
+		p.childEntry(ctx, e)
+	case e.Record != nil:
+		end = p.record(ctx, e.Record)
+	}
+	return p.flush(), end
+}
+
+// Stop ends what is under way without the log: the process ends, or the log takes
+// no more. Every block, call and task that was begun gets its end in lines, and
+// the turn that runs, or the message that waits for one, a result of
+// error_during_execution with text as its reason; end is nil when there is
+// neither.
+func (p *Projector) Stop(text string) (lines [][]byte, end *End) {
+	p.stream.cut()
+	p.main.interrupt(p)
+	for _, c := range p.childrenInOrder() {
+		c.interrupt(p)
+		p.settle(c, streamjson.TaskStopped, c.label)
+	}
+	t := p.turn
+	p.turn = nil
+	switch {
+	case p.handed != nil:
+		// A turn that nobody asked for ends without a result, then.
+		end = p.dropped(text)
+	case t != nil:
+		end = p.fail(t, streamjson.ResultExecution, t.aborted(), text)
+	}
+	return p.flush(), end
 }
 
 // Local makes the end of a turn that needed no model: a blank prompt, a refused
 // message, a command that is answered here. It counts no model request. failed
 // makes it an error_during_execution with text as its reason.
-func (p *Projector) Local(t Turn, text string, failed bool) *End { return &End{} }
-
-// Cost is what the session has cost so far, in US dollars.
-func (p *Projector) Cost() float64 { return 0 }
+func (p *Projector) Local(t Turn, text string, failed bool) *End {
+	if p.handed != nil && p.handed.UUID == t.UUID {
+		p.handed = nil // it was refused by the agent
+	}
+	one := &turn{told: &t, began: t.Began, cost: p.account.cost}
+	if failed {
+		return p.fail(one, streamjson.ResultExecution, "", text)
+	}
+	return p.succeed(one, streamjson.ReasonCompleted, text)
+}

@@ -1,0 +1,384 @@
+package streamjson
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"dsh/kernel"
+	"dsh/kernel/agent"
+	"dsh/kernel/approval"
+	"dsh/kernel/hook"
+	"dsh/kernel/llm"
+	"dsh/kernel/settings"
+	"dsh/kernel/tool"
+	"dsh/plugins/streamjson/host"
+	"dsh/sdkproto"
+	"dsh/sdkproto/streamjson"
+	"dsh/sdkproto/wirejson"
+)
+
+// textInitialized is the answer to a second initialize (decision D2 of spec
+// stream-json 0.4).
+const textInitialized = "Already initialized"
+
+// choices are what a client or the config says about the session.
+type choices struct {
+	// system is nil where the sections make the prompt.
+	system *agent.System
+	// agent is that of the main thread, nil for none.
+	agent *agent.Definition
+	// forward shows what subagents say, too.
+	forward bool
+}
+
+// initialize is the handshake (spec stream-json 4.1). It succeeds once; one that
+// fails changes nothing and does not count. What comes later than the first turn
+// holds from the next one on.
+func (s *Server) initialize(ctx context.Context, r *request) (any, error) {
+	s.mu.Lock()
+	again := s.initialized
+	s.mu.Unlock()
+	if again {
+		pending := s.host.Pending("can_use_tool")
+		if pending == nil {
+			pending = []json.RawMessage{}
+		}
+		return nil, &fault{text: textInitialized, pending: pending}
+	}
+	in, err := fields[streamjson.Initialize](r)
+	if err != nil {
+		return nil, err
+	}
+	if s.Ready != nil {
+		if err := s.Ready.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.await(ctx, func() bool { return !s.running && s.current == nil }); err != nil {
+		return nil, err
+	}
+	owner := s.Owner.Child("initialize")
+	response, asked, err := s.apply(owner, &in)
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), kernel.ReleaseLimit)
+		defer cancel()
+		return nil, errors.Join(err, owner.Close(closing))
+	}
+	var old agent.Agent
+	s.with(func() {
+		s.initialized = true
+		if s.initDue && (in.SystemPrompt != nil || in.AppendSystemPrompt != "" || in.Agent != "") {
+			// What an agent is cannot change; it is opened again for the next turn.
+			old, s.agent = s.agent, nil
+		}
+		s.asked = asked
+	})
+	if old != nil {
+		if err := s.Agents.Close(ctx, old.ID(), agent.Cause{Kind: sdkproto.AbortDisposed}); err != nil {
+			s.Log.Warn("the session was not closed well", "error", err)
+		}
+		s.with(func() { s.resumed = true })
+	}
+	// The handshakes with the client's servers begin behind the answer.
+	r.after = func() {
+		s.attach(append(slices.Clone(in.SDKMCPServers), s.Config.SDKServers...))
+		s.with(func() { s.initDue = true })
+	}
+	return response, nil
+}
+
+// apply registers what a request brings, under owner.
+func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamjson.Initialized, choices, error) {
+	if !isUnset(in.JSONSchema) {
+		if kindOf(in.JSONSchema) != '{' {
+			return nil, choices{}, errors.New("invalid field jsonSchema: it must be an object")
+		}
+		if _, err := tool.NewChecker(in.JSONSchema); err != nil {
+			return nil, choices{}, fmt.Errorf("invalid field jsonSchema: %w", err)
+		}
+	}
+	if err := s.define(owner, in.Agents); err != nil {
+		return nil, choices{}, err
+	}
+	asked, err := s.choose(in)
+	if err != nil {
+		return nil, choices{}, err
+	}
+	onFailure := false
+	var hooks []hook.Hook
+	for _, event := range sortedKeys(in.Hooks) {
+		for _, m := range in.Hooks[event] {
+			onFailure = onFailure || m.OnFailure == "block"
+			for _, id := range m.HookCallbackIDs {
+				hooks = append(hooks, hook.Hook{
+					Event: event, Matcher: m.Matcher, Name: "callback", Limit: time.Duration(max(m.Timeout, 0) * float64(time.Second)),
+					BlockOnFailure: m.OnFailure == "block", Call: host.Callback(s.host, id),
+				})
+			}
+		}
+	}
+	if len(hooks) > 0 && s.Hooks != nil {
+		if err := s.Hooks.Register(owner, hooks); err != nil {
+			return nil, choices{}, fmt.Errorf("invalid field hooks: %w", err)
+		}
+	}
+	out := s.describe()
+	confirm := func(asked bool, to **bool, done bool) {
+		if asked {
+			*to = &done
+		}
+	}
+	confirm(len(in.Hooks) > 0, &out.HooksApplied, s.Hooks != nil)
+	confirm(onFailure, &out.HookOnFailureSupported, s.Hooks != nil)
+	// These are delivered by flags; what a request says of them is not taken, and
+	// nothing is claimed that is not so.
+	confirm(!isUnset(in.MCPServers), &out.MCPServersApplied, false)
+	confirm(!isUnset(in.Settings), &out.SettingsApplied, false)
+	confirm(!isUnset(in.ManagedSettings), &out.ManagedSettingsApplied, false)
+	confirm(!isUnset(in.Plugins), &out.PluginsApplied, false)
+	confirm(in.DisallowedTools != nil, &out.DisallowedToolsApplied, s.disallow(in.DisallowedTools))
+	return out, asked, nil
+}
+
+// disallow puts deny rules in force for the session.
+func (s *Server) disallow(rules []string) bool {
+	if len(rules) == 0 {
+		return true
+	}
+	if s.Policy == nil {
+		return false
+	}
+	update := approval.Update{Type: approval.AddRules, Behavior: approval.Deny, Destination: approval.DestinationSession}
+	for _, rule := range rules {
+		name, content, _ := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
+		update.Rules = append(update.Rules, approval.Rule{ToolName: name, RuleContent: content})
+	}
+	if err := s.Policy.Update(s.sessionID(), s.cwd, []approval.Update{update}); err != nil {
+		s.Log.Warn("tools that the client disallows were not all taken", "error", err)
+		return false
+	}
+	return true
+}
+
+// describe is what an initialize is answered with.
+func (s *Server) describe() *streamjson.Initialized {
+	s.mu.Lock()
+	route := s.route
+	s.mu.Unlock()
+	credential := s.Models.Credential(route)
+	style := s.outputStyle()
+	out := &streamjson.Initialized{
+		Commands: []streamjson.CommandInfo{}, Agents: []streamjson.AgentInfo{}, Models: s.modelInfos(),
+		OutputStyle: style, AvailableOutputStyles: []string{defaultStyle},
+		Account: streamjson.Account{TokenSource: "none", APIKeySource: credential},
+		Version: s.Config.Version, PID: os.Getpid(),
+	}
+	if style != defaultStyle {
+		out.AvailableOutputStyles = append(out.AvailableOutputStyles, style)
+	}
+	if s.Commands != nil {
+		for _, c := range s.Commands.List() {
+			out.Commands = append(out.Commands, streamjson.CommandInfo{Name: c.Name, Description: c.Description, ArgumentHint: c.ArgumentHint})
+		}
+	}
+	if s.Definitions != nil {
+		for _, d := range s.Definitions.List() {
+			out.Agents = append(out.Agents, streamjson.AgentInfo{Name: d.Name, Description: d.Description, Model: d.Model})
+		}
+	}
+	return out
+}
+
+// defaultStyle is the output style of a session that names none.
+const defaultStyle = "default"
+
+// outputStyle is what the settings say; a later layer wins (spec stream-json 3.2).
+func (s *Server) outputStyle() string {
+	style := defaultStyle
+	if s.Settings == nil {
+		return style
+	}
+	for _, layer := range s.Settings.For(s.cwd) {
+		var said struct {
+			OutputStyle json.RawMessage `json:"outputStyle"`
+		}
+		if layer.Err != nil || len(layer.Raw) == 0 || layer.Scope != settings.ScopeUser && !layer.Trusted || wirejson.Unmarshal(layer.Raw, &said) != nil {
+			continue
+		}
+		if name, ok := text(said.OutputStyle); ok && name != "" {
+			style = name
+		}
+	}
+	return style
+}
+
+// define registers kinds of agents of the client's. One that is no good is left
+// out (spec stream-json 11.7).
+func (s *Server) define(owner *kernel.Owner, agents map[string]json.RawMessage) error {
+	if s.Definitions == nil {
+		return nil
+	}
+	for _, name := range sortedKeys(agents) {
+		var d streamjson.AgentDefinition
+		err := wirejson.Unmarshal(agents[name], &d)
+		if err == nil && (d.Description == "" || d.Prompt == "" || name == "") {
+			err = errors.New("it needs a name, a description and a prompt")
+		}
+		if err != nil {
+			s.Log.Warn("an agent of the client is left out", "agent", clip(name), "error", err)
+			continue
+		}
+		if err := s.Definitions.Register(owner, agent.Definition{
+			Name: name, Description: d.Description, Prompt: d.Prompt, Tools: d.Tools, DisallowedTools: d.DisallowedTools,
+			Model: d.Model, Effort: d.Effort, MaxTurns: d.MaxTurns, PermissionMode: d.PermissionMode,
+			Background: d.Background, InitialPrompt: d.InitialPrompt, Source: "client",
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose settles what the session is to be, from a request and the config.
+func (s *Server) choose(in *streamjson.Initialize) (choices, error) {
+	asked := choices{forward: s.Config.ForwardSubagentText || in.ForwardSubagentText}
+	system := agent.System{Replace: s.Config.SystemPrompt, Append: s.Config.AppendSystemPrompt}
+	if !isUnset(in.SystemPrompt) {
+		var parts []string
+		if one, ok := text(in.SystemPrompt); ok {
+			parts = []string{one}
+		} else if err := wirejson.Unmarshal(in.SystemPrompt, &parts); err != nil {
+			return asked, errors.New("invalid field systemPrompt: it must be a string or a list of strings")
+		}
+		whole := strings.Join(parts, "\n\n")
+		system.Replace = &whole
+	}
+	if in.AppendSystemPrompt != "" {
+		system.Append = in.AppendSystemPrompt
+	}
+	name := in.Agent
+	if name == "" {
+		name = s.Config.Agent
+	}
+	if name != "" {
+		d, ok := agent.Definition{}, false
+		if s.Definitions != nil {
+			d, ok = s.Definitions.Lookup(name)
+		}
+		if !ok {
+			return asked, fmt.Errorf("there is no agent %q; define it in agents", clip(name))
+		}
+		asked.agent = &d
+		// A client sends an empty prompt when it has none of its own.
+		if d.Prompt != "" && (system.Replace == nil || strings.TrimSpace(*system.Replace) == "") {
+			system.Replace = &d.Prompt
+		}
+	}
+	if system.Replace != nil || system.Append != "" {
+		asked.system = &system
+	}
+	return asked, nil
+}
+
+// spec is the agent to open.
+func (s *Server) spec() agent.Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spec := agent.Spec{ID: s.id, CWD: s.cwd, System: s.asked.system, MaxSteps: s.Config.MaxTurns, Tools: s.filter()}
+	if d := s.asked.agent; d != nil {
+		spec.Type = d.Name
+		if spec.MaxSteps == 0 {
+			spec.MaxSteps = d.MaxTurns
+		}
+	}
+	return spec
+}
+
+// mainRoute is the route of a session whose main thread is an agent: its model
+// holds unless the launch names one, and its effort, too.
+func (s *Server) mainRoute(d *agent.Definition, to llm.Route) llm.Route {
+	if d == nil {
+		return to
+	}
+	if s.Config.Model == "" && d.Model != "" && d.Model != "inherit" {
+		if its, err := s.Models.Resolve(s.Config.APIFormat, d.Model); err == nil {
+			its.ReasoningEffort = to.ReasoningEffort
+			to = its
+		} else {
+			s.Log.Warn("the model of the main agent is left out", "model", clip(d.Model), "error", err)
+		}
+	}
+	if to.ReasoningEffort == "" {
+		to.ReasoningEffort = d.Effort
+	}
+	return to
+}
+
+// mcpPrefix begins the names of all tools of MCP servers.
+const mcpPrefix = "mcp__"
+
+// filter restricts the session's tools to those that the launch and the main
+// agent leave. The launch speaks of built-in tools only, so what MCP servers offer
+// later is not touched (spec stream-json 1.3). The caller holds mu.
+func (s *Server) filter() *tool.Filter {
+	if s.Config.Tools == nil && s.asked.agent == nil {
+		return nil
+	}
+	var f tool.Filter
+	var names []string
+	for _, t := range s.Tools.View(nil).List() {
+		names = append(names, nameOf(t))
+	}
+	if list := s.Config.Tools; list != nil {
+		for _, name := range names {
+			if !strings.HasPrefix(name, mcpPrefix) && !slices.ContainsFunc(*list, func(n string) bool { return n == name || n == "default" }) {
+				f.Deny = append(f.Deny, name)
+			}
+		}
+	}
+	if d := s.asked.agent; d != nil {
+		for _, rule := range d.DisallowedTools {
+			if slices.Contains(names, rule) && !slices.Contains(f.Deny, rule) {
+				f.Deny = append(f.Deny, rule)
+			}
+		}
+		if d.Tools != nil && !slices.Contains(d.Tools, "*") {
+			for _, rule := range d.Tools {
+				name, _, _ := strings.Cut(rule, "(")
+				if slices.Contains(names, name) && !slices.Contains(f.Allow, name) {
+					f.Allow = append(f.Allow, name)
+				}
+			}
+			if len(f.Allow) == 0 {
+				return &tool.Filter{AllowNone: true}
+			}
+		}
+	}
+	if len(f.Allow)+len(f.Deny) == 0 {
+		return nil
+	}
+	return &f
+}
+
+// nameOf gives a tool's name without its schema, where it can.
+func nameOf(t tool.Tool) string {
+	if n, ok := t.(interface{ Name() string }); ok {
+		return n.Name()
+	}
+	return t.Spec().Name
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,50 @@
+package project
+
+import (
+	"dsh/sdkproto"
+	"dsh/sdkproto/streamjson"
+)
+
+// compaction is the one that runs.
+type compaction struct {
+	began   int64 // in epoch milliseconds
+	trigger string
+	// tokens is what the last request before it held, with its answer.
+	tokens int64
+}
+
+func (p *Projector) compacting(now int64, s *sdkproto.CompactionStart) *End {
+	p.stream.cut()
+	p.compact = compaction{began: now, trigger: streamjson.TriggerAuto, tokens: p.context}
+	if s.SourceCommandID != "" {
+		p.compact.trigger = streamjson.TriggerManual
+	}
+	word := streamjson.StatusCompacting
+	p.emit(&streamjson.Status{Head: p.system(streamjson.SystemStatus), Status: &word})
+	return nil
+}
+
+// summarised counts what the summary of a history cost, of any thread.
+func (p *Projector) summarised(s *sdkproto.CompactionSummary) *End {
+	p.account.add(s.Provider, s.Model, s.Usage)
+	return nil
+}
+
+func (p *Projector) compacted(now int64, s *sdkproto.CompactionEnd) *End {
+	line := &streamjson.Status{Head: p.system(streamjson.SystemStatus), CompactResult: streamjson.CompactSuccess}
+	if s.Error != "" {
+		line.CompactResult, line.CompactError = streamjson.CompactFailed, s.Error
+	}
+	p.emit(line)
+	if s.Error == "" {
+		p.emit(&streamjson.CompactBoundary{
+			Head: p.system(streamjson.SystemCompactBoundary),
+			Metadata: streamjson.CompactMetadata{
+				Trigger: p.compact.trigger, PreTokens: p.compact.tokens, DurationMs: max(now-p.compact.began, 0),
+			},
+		})
+	}
+	p.compact = compaction{}
+	p.asks(now)
+	return nil
+}

@@ -1,0 +1,253 @@
+package streamjson
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"dsh/kernel/agent"
+	"dsh/kernel/approval"
+	"dsh/kernel/hook"
+	"dsh/kernel/llm"
+	"dsh/kernel/session"
+	"dsh/kernel/tool"
+	"dsh/plugins/streamjson/project"
+	"dsh/sdkproto"
+	"dsh/sdkproto/streamjson"
+)
+
+// Sources of a session that begins (spec stream-json 6.2).
+const (
+	sourceStartup = "startup"
+	sourceResume  = "resume"
+)
+
+// find settles which session this is, without opening it (spec stream-json 10.3).
+// The error is a failure of the start.
+func (s *Server) find(ctx context.Context) error {
+	c := &s.Config
+	switch {
+	case c.SessionID != "" && c.Resume == "" && !c.Continue:
+		if known, err := s.stored(ctx, c.SessionID); err != nil || !known {
+			return err
+		}
+		return fmt.Errorf("Session ID %s is already in use", c.SessionID)
+	case c.Fork && (c.Resume != "" || c.Continue):
+		return errors.New("forking a session is not supported yet: leave --fork-session out to go on with the session itself")
+	case c.Resume != "":
+		known, err := s.stored(ctx, c.Resume)
+		if err == nil && (!known || uuid.Validate(c.Resume) != nil) {
+			err = fmt.Errorf("No conversation found with session ID: %s", clip(c.Resume))
+		}
+		if err != nil {
+			return err
+		}
+		s.with(func() { s.id, s.resumed = c.Resume, true })
+	case c.Continue:
+		headers, err := s.Agents.List(ctx, s.cwd)
+		if err != nil {
+			return fmt.Errorf("find the newest session of %s: %w", s.cwd, err)
+		}
+		at := slices.IndexFunc(headers, func(h session.Header) bool { return h.ParentSession == "" && uuid.Validate(h.ID) == nil })
+		if at >= 0 {
+			s.with(func() { s.id, s.resumed = headers[at].ID, true })
+		}
+	}
+	return nil
+}
+
+// stored reports whether a session is on the disk.
+func (s *Server) stored(ctx context.Context, id string) (bool, error) {
+	err := s.Agents.Events(ctx, id, math.MaxInt64, func(*session.Record) error { return nil })
+	if errors.Is(err, session.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// prepare opens the session and tells the client of it, once: what system/init
+// lists must be there by then (spec stream-json 3.2). An error of opening it is
+// the next message's; then it is tried again.
+func (s *Server) prepare(ctx context.Context) error {
+	s.mu.Lock()
+	done, a, due := s.initDone, s.agent, s.initDue
+	s.mu.Unlock()
+	if done && a != nil {
+		return nil
+	}
+	if !due {
+		if err := s.withoutInitialize(ctx); err != nil {
+			return err
+		}
+	}
+	if !done {
+		s.settle(ctx)
+	}
+	failed := s.open(ctx)
+	if done {
+		return failed
+	}
+	s.startHooks(ctx)
+	s.told.flush(ctx)
+	s.say(ctx, s.describeSession())
+	s.with(func() { s.initDone = true })
+	return failed
+}
+
+// withoutInitialize lets the config alone say what the session is, because its
+// first message came before any initialize.
+func (s *Server) withoutInitialize(ctx context.Context) error {
+	if s.Ready != nil {
+		if err := s.Ready.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	asked, err := s.choose(&streamjson.Initialize{})
+	if err != nil {
+		return err
+	}
+	s.attach(s.Config.SDKServers)
+	s.with(func() { s.asked, s.initDue = asked, true })
+	return nil
+}
+
+// settle waits for the MCP servers, each of which has a limit of its own. A client
+// that has gone without a message waits for none.
+func (s *Server) settle(ctx context.Context) {
+	if s.MCP == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	settled := make(chan struct{})
+	go func() {
+		defer s.with(func() { close(settled) })
+		if err := s.MCP.Settled(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("the mcp servers did not settle", "error", err)
+		}
+	}()
+	_ = s.await(ctx, func() bool { // an error is the end of ctx
+		return isClosed(settled) || s.eof && len(s.queue.list) == 0 && s.current == nil
+	})
+	cancel()
+	<-settled
+}
+
+// open opens the agent of the session.
+func (s *Server) open(ctx context.Context) error {
+	opened := s.view.isSet()
+	s.mu.Lock()
+	asked, resumed := s.asked, s.resumed
+	route := s.mainRoute(asked.agent, s.route)
+	if !opened {
+		s.route = route
+		s.launch = s.mainRoute(asked.agent, s.launch)
+	}
+	s.mu.Unlock()
+	if !opened {
+		s.view.set(s.projector(asked.forward))
+	}
+	spec := s.spec()
+	spec.Route, spec.Fallbacks = s.fit(route), s.fallbacks()
+	mode := agent.OpenNew
+	if resumed {
+		mode = agent.OpenResume
+	}
+	a, err := s.Agents.Open(ctx, spec, mode)
+	if err != nil {
+		return fmt.Errorf("open the session: %w", err)
+	}
+	a.Log().Subscribe(s.sub)
+	s.with(func() { s.agent = a })
+	if d := asked.agent; d != nil && d.PermissionMode != "" && s.Policy != nil {
+		if err := s.Policy.SetMode(a.ID(), s.cwd, d.PermissionMode); err != nil {
+			s.Log.Warn("the permission mode of the main agent is left out", "error", err)
+		}
+	}
+	return nil
+}
+
+func (s *Server) projector(forward bool) *project.Projector {
+	o := project.Options{
+		SessionID: s.sessionID(), Partial: s.Config.PartialMessages, Legacy: s.Config.LegacyLines, ForwardSubagentText: forward,
+		BudgetUSD: s.Config.MaxBudgetUSD, Info: s.info,
+	}
+	if s.Policy != nil {
+		o.Denials = func(id string, turn int) []approval.Denial { return s.Policy.Denials(id, turn) }
+	}
+	if s.Images != nil {
+		o.Image = func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error) {
+			return s.Images.Read(ctx, a.AttachmentID)
+		}
+	}
+	return project.New(o)
+}
+
+// startHooks tells the hooks that the session begins.
+func (s *Server) startHooks(ctx context.Context) {
+	if s.Hooks == nil || !s.Hooks.Any(s.cwd, hook.SessionStart) {
+		return
+	}
+	s.mu.Lock()
+	source, id, model := sourceStartup, s.id, s.route.Model
+	if s.resumed {
+		source = sourceResume
+	}
+	s.mu.Unlock()
+	s.Hooks.Run(ctx, hook.Input{
+		Event: hook.SessionStart, SessionID: id, CWD: s.cwd, Match: source,
+		Members: map[string]any{"source": source, "model": model},
+	})
+}
+
+// describeSession makes the line system/init.
+func (s *Server) describeSession() streamjson.Init {
+	s.mu.Lock()
+	route, filter := s.route, s.filter()
+	s.mu.Unlock()
+	id := s.sessionID()
+	init := streamjson.Init{
+		Head: s.head(streamjson.TypeSystem, streamjson.SystemInit), CWD: s.cwd, Model: s.modelID(route), PermissionMode: modes()[0],
+		Tools: []string{}, MCPServers: []streamjson.InitMCP{}, Commands: []string{}, Agents: []string{}, Skills: []string{},
+		Plugins: []streamjson.InitEntry{}, OutputStyle: s.outputStyle(), APIKeySource: s.Models.Credential(route), Version: s.Config.Version,
+		Capabilities: []string{streamjson.CapabilityInterruptReceipt, streamjson.CapabilityInterruptCancelQueued},
+	}
+	if s.Policy != nil {
+		init.PermissionMode = s.Policy.Mode(id, s.cwd)
+	}
+	var filters []*tool.Filter
+	if filter != nil {
+		filters = append(filters, filter)
+	}
+	for _, t := range s.Tools.View(filters).For(tool.Viewer{SessionID: id, CWD: s.cwd}).List() {
+		init.Tools = append(init.Tools, nameOf(t))
+	}
+	if s.MCP != nil {
+		for _, server := range s.MCP.List() {
+			init.MCPServers = append(init.MCPServers, streamjson.InitMCP{Name: server.Name, Status: server.State})
+		}
+	}
+	if s.Commands != nil {
+		for _, c := range s.Commands.List() {
+			init.Commands = append(init.Commands, c.Name)
+		}
+	}
+	if s.Definitions != nil {
+		for _, d := range s.Definitions.List() {
+			init.Agents = append(init.Agents, d.Name)
+		}
+	}
+	return init
+}
+
+// modelID is the id of the model that answers on a route.
+func (s *Server) modelID(route llm.Route) string {
+	if resolved, err := s.Agents.CheckRoute(s.fit(route)); err == nil {
+		return resolved.Model
+	}
+	return route.Model
+}

@@ -1,0 +1,119 @@
+package toolbash
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"dsh/kernel/tool"
+	"dsh/plugins/internal/dialect"
+	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
+)
+
+// claudeArguments of Bash (spec stream-json 9). run_in_background and
+// dangerouslyDisableSandbox are not offered: a call that sets one is told so.
+type claudeArguments struct {
+	Command     string  `json:"command" jsonschema:"The command line, as for bash -c."`
+	Timeout     float64 `json:"timeout,omitzero" jsonschema:"How long the command may run, in milliseconds."`
+	Description string  `json:"description,omitzero" jsonschema:"What the command does, in a few words, for the person who watches."`
+}
+
+// claudeResult is the structured result of a call that succeeded.
+type claudeResult struct {
+	// Stdout is what both streams gave, in the order in which it came; Stderr is
+	// always empty.
+	Stdout      string `json:"stdout"`
+	Stderr      string `json:"stderr"`
+	Interrupted bool   `json:"interrupted"`
+	IsImage     bool   `json:"isImage"`
+	// ReturnCodeInterpretation says what an exit code other than 0 means that is no
+	// failure.
+	ReturnCodeInterpretation string `json:"returnCodeInterpretation,omitzero"`
+	// PersistedOutputPath is the file that holds output which is too long for the
+	// model, PersistedOutputSize its size in bytes.
+	PersistedOutputPath string `json:"persistedOutputPath,omitzero"`
+	PersistedOutputSize int64  `json:"persistedOutputSize,omitzero"`
+}
+
+// failureOutput bounds the output of a command that failed, in characters: its
+// beginning and its end tell the reason (spec stream-json 9, output limits).
+const failureOutput = 10_000
+
+func (b *Bash) claude() tool.Tool {
+	c := b.params.Config
+	return tool.Typed(tool.Spec{
+		Name: "Bash",
+		Description: fmt.Sprintf("Runs a shell command (bash -c) in the session's directory and returns what it wrote to standard output and standard error. "+
+			"Every call starts afresh: directory changes and variables do not last, so use absolute paths or begin with cd DIR && . "+
+			"There is no input and no terminal: a program that asks something fails, so use options that answer in advance. "+
+			"A command may run %v, or up to %v with timeout; then it is ended with all its children. "+
+			"Start a server or another long job with & and its output in a file: it lives until the session ends. "+
+			"Of output over %d characters you get the beginning, the end, and the name of a file with the rest. "+
+			"To read, search and change files use Read, Glob, Grep, Edit and Write instead of commands.",
+			milliseconds(c.TimeoutMs), milliseconds(c.MaxTimeoutMs), c.MaxOutput),
+		Destructive: true,
+		Subject:     tool.Subject{Rule: "Bash", Kind: tool.SubjectCommand, Member: "command"},
+	}, b.callClaude)
+}
+
+func (b *Bash) callClaude(ctx context.Context, in tool.Invocation, a claudeArguments) (tool.Result, error) {
+	r, refused, err := b.run(ctx, in, order{command: a.Command, timeout: a.Timeout, named: "timeout"})
+	if err != nil || refused != nil {
+		return dialect.Bare(deref(refused)), err
+	}
+	text := strings.TrimSuffix(r.out.finish(), "\n")
+	if r.err != nil {
+		return dialect.Bare(notStarted(ctx, r.err)), nil
+	}
+	// failed is what is put in front of the output of a command that did; meaning is
+	// what code 1 says where it is no failure.
+	failed, meaning := "", ""
+	name, code := "ShellError", "EXIT_CODE"
+	switch {
+	case r.exit.TimedOut:
+		name, code = "TimeoutError", "TIMEOUT"
+		failed = fmt.Sprintf("Command timed out after %v: it and its process group were ended. If it needs longer, give a larger timeout or start it with & and its output in a file", r.limit)
+	case r.exit.Cancelled:
+		name, code, failed = "AbortError", "ABORTED", r.cancelled()
+	case r.exit.Signal != "":
+		code, failed = "SIGNAL", "Ended by signal: "+r.exit.Signal
+	case r.exit.Code == 1 && meansNoFailure(a.Command) != "":
+		meaning = meansNoFailure(a.Command)
+	case r.exit.Code != 0:
+		failed = fmt.Sprintf("Exit code %d", r.exit.Code)
+	}
+	if failed != "" {
+		if text = shorten(text, r.out); text != "" {
+			failed += "\n" + text
+		}
+		return tool.ErrorResult(name, code, below(failed, r.remarks())), nil
+	}
+	res := claudeResult{Stdout: text, ReturnCodeInterpretation: meaning}
+	if r.out.path != "" {
+		res.PersistedOutputPath, res.PersistedOutputSize = r.out.path, r.out.spilled
+	}
+	remarks := r.remarks()
+	if meaning != "" {
+		remarks = append(remarks, fmt.Sprintf("[exit code 1: %s]", meaning))
+	}
+	if text == "" {
+		text = noOutput
+	}
+	meta, err := wirejson.Marshal(res)
+	return tool.Result{Content: []sdkproto.Block{sdkproto.Text(below(text, remarks))}, Meta: meta}, err
+}
+
+// shorten gives the beginning and the end of a failed command's output. What is
+// left out is in a file, if there is a place for it.
+func shorten(text string, out *output) string {
+	n := utf8.RuneCountInString(text)
+	if n <= failureOutput {
+		return text
+	}
+	out.keep()
+	runes := []rune(text)
+	note := out.note(max(out.total, n) - failureOutput)
+	return string(runes[:failureOutput/2]) + note + string(runes[n-failureOutput/2:])
+}
