@@ -42,7 +42,8 @@ type turn struct {
 // loop runs turns until the inbox is empty.
 func (a *actor) loop(context.Context) {
 	a.mu.Lock()
-	claimed := sync.OnceFunc(func() { close(a.claimed) })
+	mine := a.claimed // a run that follows has one of its own
+	claimed := sync.OnceFunc(func() { close(mine) })
 	a.looping = true
 	a.mu.Unlock()
 	defer claimed()

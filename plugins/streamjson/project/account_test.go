@@ -91,3 +91,32 @@ func TestAccount(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPrompts adds up what each request cost: a price that depends on the
+// length of a prompt is that of one request, never of their sum (case B87).
+func TestLongPrompts(t *testing.T) {
+	o := options()
+	o.Info = func(string, string) llm.Info {
+		return llm.Info{Price: &llm.Price{Currency: "USD", Input: 1, Output: 1, Long: &llm.LongPrice{Above: 1000, Input: 100, Output: 100}}}
+	}
+	p := project.New(o)
+	p.Begin(theTurn)
+	s := newScript().begin("a")
+	for range 3 {
+		s.say(root, "a", &sdkproto.Usage{InputTokens: 600}, sdkproto.Text("x"))
+	}
+	part := sdkproto.Usage{InputTokens: 700, OutputTokens: 10}
+	s.add(root, sdkproto.TypeCompactionSummary, &sdkproto.CompactionSummary{
+		Provider: "p", Model: "a", Usage: &sdkproto.Usage{InputTokens: 1400, OutputTokens: 20}, Requests: []sdkproto.Usage{part, part},
+	})
+	s.end(kind(sdkproto.EndCompleted))
+	got := show(t, p, s.entries)
+	r := got[len(got)-1]
+	const want = 3*600e-6 + 2*710e-6
+	if cost, _ := r["total_cost_usd"].(float64); math.Abs(cost-want) > 1e-12 {
+		t.Errorf("total_cost_usd %v, want %v", cost, want)
+	}
+	if n := r.at("modelUsage", "a", "inputTokens"); n != 3200.0 {
+		t.Errorf("inputTokens %v", n)
+	}
+}

@@ -26,11 +26,19 @@ func (p *Projector) compacting(now int64, s *sdkproto.CompactionStart) *End {
 
 // summarised counts what the summary of a history cost, of any thread.
 func (p *Projector) summarised(s *sdkproto.CompactionSummary) *End {
-	p.account.add(s.Provider, s.Model, s.Usage)
+	if len(s.Requests) == 0 {
+		p.account.add(s.Provider, s.Model, s.Usage)
+	}
+	for i := range s.Requests {
+		p.account.add(s.Provider, s.Model, &s.Requests[i])
+	}
 	return nil
 }
 
 func (p *Projector) compacted(now int64, s *sdkproto.CompactionEnd) *End {
+	if p.compact.began == 0 {
+		return nil // it repairs the log of a process that is gone
+	}
 	line := &streamjson.Status{Head: p.system(streamjson.SystemStatus), CompactResult: streamjson.CompactSuccess}
 	if s.Error != "" {
 		line.CompactResult, line.CompactError = streamjson.CompactFailed, s.Error

@@ -146,9 +146,7 @@ func TestEnds(t *testing.T) {
 					case name == "a call without a result":
 						want = slices.Insert(want, 1, "tool_result")
 					}
-					if !tc.want.IsError {
-						want = append(want, "usage") // never with an error (F15)
-					}
+					want = append(want, "usage") // before each result (S031)
 				}
 				if !slices.Equal(want, tail) {
 					t.Errorf("lines before the result: %v, want %v", tail, want)
@@ -252,6 +250,7 @@ func TestUnasked(t *testing.T) {
 func TestRepairs(t *testing.T) {
 	s := newScript()
 	s.result(root, "c", sdkproto.ToolResult{Error: &sdkproto.ToolError{Name: "InterruptedError", Code: "TOOL_NOT_STARTED"}}, sdkproto.Text("not started"))
+	s.add(root, sdkproto.TypeCompactionEnd, &sdkproto.CompactionEnd{CompactionID: "k", Error: "stopped"})
 	s.end(kind(sdkproto.EndInterrupted))
 	if got := show(t, project.New(options()), s.entries); len(got) > 0 {
 		t.Errorf("%v", kinds(got))
@@ -273,7 +272,7 @@ func TestOverspent(t *testing.T) {
 	over := summary{Subtype: "error_max_budget_usd", Result: "Reached maximum budget ($0.01)", Reason: "budget_exhausted", IsError: true}
 	first := over
 	first.Turns, first.Stop = 1, "end_turn"
-	if diff := cmp.Diff(first, summarise(got)); diff != "" || len(got) != 1 {
+	if diff := cmp.Diff(first, summarise(got)); diff != "" || len(got) != 2 {
 		t.Errorf("end (-want +got):\n%s%v", diff, kinds(got))
 	}
 	var c checker
@@ -300,8 +299,8 @@ func TestLocal(t *testing.T) {
 		if d := c.lines[len(c.lines)-1]["duration_ms"]; d != 50.0 {
 			t.Errorf("duration_ms %v", d)
 		}
-		if failed != (len(c.lines) == 1) {
-			t.Errorf("failed %v: %v", failed, kinds(c.lines))
+		if got := kinds(c.lines); len(got) != 2 || got[0] != "usage" {
+			t.Errorf("failed %v: %v", failed, got)
 		}
 	}
 }

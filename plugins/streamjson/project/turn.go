@@ -377,16 +377,7 @@ func (p *Projector) overBudget(t *turn, why *sdkproto.TurnEndReason) *End {
 	return p.end(t, streamjson.ResultMaxBudget, streamjson.ReasonBudget, text)
 }
 
-// succeed ends a turn well. The lines for older scripts end with the turn's
-// usage, in front of the result and never with one that is an error (F15).
 func (p *Projector) succeed(t *turn, reason, text string) *End {
-	if p.options.Legacy {
-		u := usage(&t.usage)
-		p.emit(&streamjson.LegacyUsage{
-			Head: p.head(streamjson.TypeUsage, ""), InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
-			CacheReadInputTokens: u.CacheReadInputTokens, CacheCreationInputTokens: u.CacheCreationInputTokens, CostUSD: p.account.cost - t.cost,
-		})
-	}
 	return p.end(t, streamjson.ResultSuccess, reason, text)
 }
 
@@ -400,8 +391,17 @@ func (p *Projector) fail(t *turn, subtype, reason, text string) *End {
 // notified is the origin of a turn that nobody asked for (spec stream-json 11.1).
 const notified = `{"kind":"task-notification"}`
 
-// end makes the result, and takes the lines that belong in front of it.
+// end makes the result, and takes the lines that belong in front of it. Those
+// for older scripts end with the turn's usage (S031); behind an error result
+// there may be nothing (F15).
 func (p *Projector) end(t *turn, subtype, reason, text string) *End {
+	if p.options.Legacy {
+		u := usage(&t.usage)
+		p.emit(&streamjson.LegacyUsage{
+			Head: p.head(streamjson.TypeUsage, ""), InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+			CacheReadInputTokens: u.CacheReadInputTokens, CacheCreationInputTokens: u.CacheCreationInputTokens, CostUSD: p.account.cost - t.cost,
+		})
+	}
 	r := &streamjson.Result{
 		Head:       p.head(streamjson.TypeResult, subtype),
 		DurationMs: max(p.options.Now().Sub(t.began).Milliseconds(), 0), DurationAPIMs: t.apiMs, NumTurns: t.answers, Result: text,
