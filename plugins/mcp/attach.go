@@ -80,7 +80,7 @@ func (m *Manager) attach(name string, h contract.Host) (*server, error) {
 	if gives != nil {
 		m.log.Info("a configured mcp server gives way to one that the client hosts", "server", name)
 		after := make(chan struct{})
-		_ = sp
+		sp.after = after
 		m.self.Owner.Go("mcp server "+name+" gives way", func(context.Context) {
 			defer close(after)
 			m.leave(gives)

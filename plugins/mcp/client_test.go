@@ -148,6 +148,7 @@ func (s *script) Call(ctx context.Context, message json.RawMessage) (json.RawMes
 	m := s.heard.add(message)
 	reply, err := s.says(ctx, m)
 	if ctx.Err() != nil {
+		time.Sleep(30 * time.Millisecond) // the line has to be written
 		s.heard.withdraw(message)
 	}
 	return reply, err

@@ -166,10 +166,13 @@ func TestClose(t *testing.T) {
 // TestFullWire: a client that does not read holds up neither those who stop
 // waiting nor Close, and after Close nothing is written.
 func TestFullWire(t *testing.T) {
-	var begun atomic.Int64
+	var begun, inside atomic.Int64
 	h := host.New(func(ctx context.Context, _ []byte) error {
 		begun.Add(1)
+		inside.Add(1)
+		defer inside.Add(-1)
 		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond)
 		return ctx.Err()
 	}, nil)
 	outcomes := make(chan error, 2)
@@ -197,6 +200,9 @@ func TestFullWire(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { h.Close(); close(closed) }()
 	wait(t, closed)
+	if inside.Load() != 0 {
+		t.Error("a line is still being written after the end")
+	}
 	before := begun.Load()
 	for range 2 {
 		if err := wait(t, outcomes); !errors.Is(err, host.ErrClosed) {
@@ -206,6 +212,30 @@ func TestFullWire(t *testing.T) {
 	ask(t.Context())
 	if err := wait(t, outcomes); !errors.Is(err, host.ErrClosed) || begun.Load() != before {
 		t.Errorf("got %v, %d lines after the end", err, begun.Load()-before)
+	}
+}
+
+// TestSameMoment: an answer that comes as its question's context ends counts, and
+// nothing is withdrawn.
+func TestSameMoment(t *testing.T) {
+	for range 50 {
+		lines := 0
+		var h *host.Host
+		ctx, cancel := context.WithCancel(t.Context())
+		h = host.New(func(_ context.Context, line []byte) error {
+			lines++
+			var r request
+			if err := json.Unmarshal(line, &r); err != nil {
+				t.Error(err)
+			}
+			h.Answer(fmt.Appendf(nil, `{"subtype":"success","request_id":%q,"response":{}}`, r.ID))
+			cancel()
+			return nil
+		}, nil)
+		if got, err := h.Ask(ctx, marked{Subtype: "test"}); string(got) != "{}" || err != nil || lines != 1 {
+			t.Errorf("got %s, %v, %d lines", got, err, lines)
+		}
+		h.Close()
 	}
 }
 
