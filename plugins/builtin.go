@@ -29,9 +29,11 @@ import (
 	"dsh/plugins/spill"
 	"dsh/plugins/streamjson"
 	"dsh/plugins/subagent"
+	"dsh/plugins/toolask"
 	"dsh/plugins/toolbash"
 	"dsh/plugins/toolfilter"
 	"dsh/plugins/toolfs"
+	"dsh/plugins/toollsp"
 	"dsh/plugins/toolsearch"
 	"dsh/plugins/tooltodo"
 )
@@ -65,9 +67,11 @@ func Builtin() []kernel.Plugin {
 		spill.Plugin,
 		streamjson.Plugin,
 		subagent.Plugin,
+		toolask.Plugin,
 		toolbash.Plugin,
 		toolfilter.Plugin,
 		toolfs.Plugin,
+		toollsp.Plugin,
 		toolsearch.Plugin,
 		tooltodo.Plugin,
 	}

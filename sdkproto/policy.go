@@ -147,7 +147,10 @@ type CompactionSummary struct {
 	Model              string          `json:"model"`
 	MaxTokens          int64           `json:"maxTokens,omitzero"`
 	Usage              *Usage          `json:"usage,omitzero"`
-	RawOutput          json.RawMessage `json:"rawOutput,omitzero"`
+	// Requests are the parts of Usage where several requests make it up: a price
+	// may depend on how long one is.
+	Requests  []Usage         `json:"requests,omitzero"`
+	RawOutput json.RawMessage `json:"rawOutput,omitzero"`
 }
 
 // CompactionPrune is followed at once by the event that replaces the range.

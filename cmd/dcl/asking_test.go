@@ -37,6 +37,9 @@ func (r *room) rounds(rounds ...[]use) *room {
 // steps are rules that make calls, one for each request of a turn.
 func steps(when object, rounds ...[]use) (rules []any) {
 	for i, round := range rounds {
+		if len(round) == 0 {
+			continue
+		}
 		var reply []any
 		for _, u := range round {
 			call := object{"tool": u.tool, "args": u.args}
@@ -292,4 +295,10 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// says waits until standard error, which is a pipe of its own, holds a text.
+func (h *host) says(text string) {
+	h.t.Helper()
+	eventually(h.t, "standard error to name "+text, func() bool { return strings.Contains(h.errorOutput(), text) })
 }

@@ -63,14 +63,14 @@ func TestUsage(t *testing.T) {
 		"session id that is none":            {stream("--session-id=nope"), "nope"},
 		"session id and resume without fork": {stream("--session-id="+some, "--resume="+some), "--fork-session"},
 		"schema that is no JSON":             {stream("--json-schema", "{"), "--json-schema"},
-		"schema that is none":                {stream("--json-schema", `{"type":"nope"}`), "--json-schema"},
+		"schema that is none":                {stream("--json-schema", `{"properties":5}`), "--json-schema"},
 		"turns that are no number":           {stream("--max-turns", "many"), "many"},
 		"turns below one":                    {stream("--max-turns=-1"), "-1"},
 		"budget that is no number":           {stream("--max-budget-usd", "lots"), "lots"},
 		"thinking tokens that are none":      {stream("--max-thinking-tokens=1.5"), "1.5"},
 		"unknown effort":                     {stream("--effort", "enormous"), "enormous"},
 		"unknown thinking":                   {stream("--thinking=maybe"), "maybe"},
-		"unknown API format":                 {stream("--api-format", "pigeon"), "anthropic, openai, deepseek or mock"},
+		"unknown API format":                 {stream("--api-format", "pigeon"), "anthropic, openai, deepseek"},
 		"unknown settings source":            {stream("--setting-sources=galaxy"), "galaxy"},
 		"unknown prompt tool":                {stream("--permission-prompt-tool", "carrier"), "carrier"},
 		"value of a switch":                  {stream("--include-partial-messages=maybe"), "maybe"},
@@ -166,13 +166,18 @@ func TestHostArguments(t *testing.T) {
 	for name, args := range hostLists {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t)
+			// What a schema asks for is given by a tool.
+			r := newRoom(t).script(`rules: [{when: {text: schema, step: 1}, reply: [{call: {tool: StructuredOutput, args: {}}}]}, {reply: done}]`)
+			prompt := "hello"
+			if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--json-schema") }) {
+				prompt = "schema"
+			}
 			// Nothing of the client answers but that it has no such server.
 			h := r.run(r.place(args)...).answering(nil)
 			if got := h.control("i", "initialize", object{"hooks": nil}); got["subtype"] != "success" {
 				t.Fatalf("initialize: %v", got)
 			}
-			h.user("hello")
+			h.user(prompt)
 			if result := h.result(1); result["subtype"] != "success" || result["is_error"] != false {
 				t.Errorf("result %v", result)
 			}
@@ -205,7 +210,7 @@ var everyFlag = struct {
 		{"workload", "cron"}, {"name", "n"}, {"append-subagent-system-prompt", "x"}, {"api-format", "mock"}, {"data-dir", "DIR/data"},
 	},
 	switches: []string{
-		"verbose", "allow-dangerously-skip-permissions", "dangerously-skip-permissions", "fork-session", "no-session-persistence", "session-mirror",
+		"verbose", "allow-dangerously-skip-permissions", "fork-session", "no-session-persistence", "session-mirror",
 		"strict-mcp-config", "include-partial-messages", "include-hook-events", "replay-user-messages", "forward-subagent-text", "prompt-suggestions",
 		"await-initialize", "managed-settings-in-initialize", "await-claim", "bare", "disable-slash-commands", "ide", "mcp-debug",
 		"exclude-dynamic-system-prompt-sections",
@@ -234,6 +239,7 @@ func TestEveryFlag(t *testing.T) {
 		"values with dashes": slices.Concat(streamFlags, []string{
 			"--system-prompt=-x", "--append-system-prompt=--verbose", "--name=-n", "--workload=--",
 		}),
+		"bypass":          slices.Concat(streamFlags, []string{"--dangerously-skip-permissions=true"}),
 		"optional values": slices.Concat(streamFlags, []string{"--debug", "--worktree", "--verbose"}),
 		"optional values, given": slices.Concat(streamFlags, []string{
 			"--debug=api", "--worktree=w", "--permission-mode", "default",
@@ -320,10 +326,14 @@ func TestFlagsReachTheModel(t *testing.T) {
 		"both prompts": {[]string{"--system-prompt", "Be kind.", "--append-system-prompt", "Be brief."}, func(b object) bool {
 			return strings.HasPrefix(systemPrompt(b), "Be kind.") && strings.HasSuffix(systemPrompt(b), "Be brief.") && len(systemPrompt(b)) < 30
 		}},
-		"no tools":          {[]string{"--tools", ""}, func(b object) bool { return len(offered(b)) == 0 }},
-		"no tools, = form":  {[]string{"--tools="}, func(b object) bool { return len(offered(b)) == 0 }},
-		"two tools":         {[]string{"--tools", "Read,Bash"}, func(b object) bool { return slices.Equal(slices.Sorted(slices.Values(offered(b))), []string{"Bash", "Read"}) }},
-		"two listed tools":  {[]string{"--tools", "Read", "Bash"}, func(b object) bool { return slices.Equal(slices.Sorted(slices.Values(offered(b))), []string{"Bash", "Read"}) }},
+		"no tools":         {[]string{"--tools", ""}, func(b object) bool { return len(offered(b)) == 0 }},
+		"no tools, = form": {[]string{"--tools="}, func(b object) bool { return len(offered(b)) == 0 }},
+		"two tools": {[]string{"--tools", "Read,Bash"}, func(b object) bool {
+			return slices.Equal(slices.Sorted(slices.Values(offered(b))), []string{"Bash", "Read"})
+		}},
+		"two listed tools": {[]string{"--tools", "Read", "Bash"}, func(b object) bool {
+			return slices.Equal(slices.Sorted(slices.Values(offered(b))), []string{"Bash", "Read"})
+		}},
 		"all tools":         {[]string{"--tools", "default"}, func(b object) bool { return has(b, "Read") && has(b, "Bash") && has(b, "Write") }},
 		"a tool taken away": {[]string{"--disallowedTools", "Bash"}, func(b object) bool { return !has(b, "Bash") && has(b, "Read") }},
 		"a rule only":       {[]string{"--disallowed-tools=Bash(rm:*)"}, func(b object) bool { return has(b, "Bash") }},
@@ -360,24 +370,29 @@ func TestFlagsReachTheSession(t *testing.T) {
 		flags []string
 		right func(init object) bool
 	}{
-		"default":                 {nil, func(o object) bool { return o["permissionMode"] == "default" }},
-		"acceptEdits":             {[]string{"--permission-mode", "acceptEdits"}, func(o object) bool { return o["permissionMode"] == "acceptEdits" }},
-		"plan":                    {[]string{"--permission-mode=plan"}, func(o object) bool { return o["permissionMode"] == "plan" }},
-		"dontAsk":                 {[]string{"--permission-mode", "dontAsk"}, func(o object) bool { return o["permissionMode"] == "dontAsk" }},
-		"bypassPermissions":       {[]string{"--permission-mode", "bypassPermissions"}, func(o object) bool { return o["permissionMode"] == "bypassPermissions" }},
-		"bypass by its own flag":  {[]string{"--dangerously-skip-permissions"}, func(o object) bool { return o["permissionMode"] == "bypassPermissions" }},
-		"the id":                  {[]string{"--session-id=" + id}, func(o object) bool { return o["session_id"] == id }},
-		"the id, two tokens":      {[]string{"--session-id", id}, func(o object) bool { return o["session_id"] == id }},
-		"agents":                  {[]string{"--agents", `{"tester":{"description":"tests","prompt":"Test."}}`}, func(o object) bool { return listed(o, "agents", "tester", "") == "tester" }},
-		"a server as JSON":        {[]string{"--mcp-config", broken}, func(o object) bool { return listed(o, "mcp_servers", "gone", "status") == "failed" }},
-		"a server in a file":      {[]string{"--mcp-config", "DIR/broken.json"}, func(o object) bool { return listed(o, "mcp_servers", "gone", "status") == "failed" }},
-		"the output style":        {[]string{"--settings", `{"outputStyle":"terse"}`}, func(o object) bool { return o["output_style"] == "terse" }},
-		"no commands":             {[]string{"--disable-slash-commands"}, func(o object) bool { return is(o["slash_commands"], "strings") }},
-		"the model":               {[]string{"--model=mock-model"}, func(o object) bool { return o["model"] == "mock-model" }},
-		"the working folder":      {nil, func(o object) bool { return o["cwd"] == o["want"] }},
-		"a tool that is taken":    {[]string{"--disallowedTools", "Bash"}, func(o object) bool { return listed(o, "tools", "Bash", "") == nil && listed(o, "tools", "Read", "") == "Read" }},
-		"tools that are left":     {[]string{"--tools=Read"}, func(o object) bool { l, _ := o["tools"].([]any); return len(l) == 1 && l[0] == "Read" }},
-		"the version":             {nil, func(o object) bool { v, _ := o["claude_code_version"].(string); return strings.HasPrefix(o["said"].(string), v+" ") }},
+		"default":                {nil, func(o object) bool { return o["permissionMode"] == "default" }},
+		"acceptEdits":            {[]string{"--permission-mode", "acceptEdits"}, func(o object) bool { return o["permissionMode"] == "acceptEdits" }},
+		"plan":                   {[]string{"--permission-mode=plan"}, func(o object) bool { return o["permissionMode"] == "plan" }},
+		"dontAsk":                {[]string{"--permission-mode", "dontAsk"}, func(o object) bool { return o["permissionMode"] == "dontAsk" }},
+		"bypassPermissions":      {[]string{"--permission-mode", "bypassPermissions"}, func(o object) bool { return o["permissionMode"] == "bypassPermissions" }},
+		"bypass by its own flag": {[]string{"--dangerously-skip-permissions"}, func(o object) bool { return o["permissionMode"] == "bypassPermissions" }},
+		"the id":                 {[]string{"--session-id=" + id}, func(o object) bool { return o["session_id"] == id }},
+		"the id, two tokens":     {[]string{"--session-id", id}, func(o object) bool { return o["session_id"] == id }},
+		"agents":                 {[]string{"--agents", `{"tester":{"description":"tests","prompt":"Test."}}`}, func(o object) bool { return listed(o, "agents", "tester", "") == "tester" }},
+		"a server as JSON":       {[]string{"--mcp-config", broken}, func(o object) bool { return listed(o, "mcp_servers", "gone", "status") == "failed" }},
+		"a server in a file":     {[]string{"--mcp-config", "DIR/broken.json"}, func(o object) bool { return listed(o, "mcp_servers", "gone", "status") == "failed" }},
+		"the output style":       {[]string{"--settings", `{"outputStyle":"terse"}`}, func(o object) bool { return o["output_style"] == "terse" }},
+		"no commands":            {[]string{"--disable-slash-commands"}, func(o object) bool { return is(o["slash_commands"], "strings") }},
+		"the model":              {[]string{"--model=mock-model"}, func(o object) bool { return o["model"] == "mock-model" }},
+		"the working folder":     {nil, func(o object) bool { return o["cwd"] == o["want"] }},
+		"a tool that is taken": {[]string{"--disallowedTools", "Bash"}, func(o object) bool {
+			return listed(o, "tools", "Bash", "") == nil && listed(o, "tools", "Read", "") == "Read"
+		}},
+		"tools that are left": {[]string{"--tools=Read"}, func(o object) bool { l, _ := o["tools"].([]any); return len(l) == 1 && l[0] == "Read" }},
+		"the version": {nil, func(o object) bool {
+			v, _ := o["claude_code_version"].(string)
+			return strings.HasPrefix(o["said"].(string), v+" ")
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"dsh/sdkproto"
 	"dsh/sdkproto/wirejson"
 )
 
@@ -176,4 +177,9 @@ func TestJudged(t *testing.T) {
 			t.Errorf("%s: %v", name, faults)
 		}
 	}
+}
+
+// called is a call of a tool in a model's answer.
+func called(id, name string, arguments any) sdkproto.Block {
+	return sdkproto.Block{Type: sdkproto.BlockToolCall, ID: id, Name: name, Arguments: wireText(arguments)}
 }

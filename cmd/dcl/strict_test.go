@@ -47,7 +47,7 @@ var lineFields = map[string]string{
 	"user":                     "parent_tool_use_id:string|null message:object",
 	"stream_event":             "parent_tool_use_id:null event:object",
 	"result": "subtype:text is_error:bool duration_ms:int duration_api_ms:int num_turns:int result:string stop_reason:string|null " +
-		"total_cost_usd:number usage:object modelUsage:object permission_denials:objects terminal_reason:text",
+		"total_cost_usd:number usage:object modelUsage:object permission_denials:objects",
 	"prompt_suggestion": "suggestion:text",
 	"text":              "text:text",
 	"tool_start":        "tool_use_id:text name:text input:object",
@@ -124,10 +124,13 @@ func missing(o object, at, spec string) (faults []string) {
 	return faults
 }
 
+// faultLong begins what is said of a line that is too long.
+const faultLong = "too long a line"
+
 // judge checks one line of output and gives it decoded.
 func judge(raw []byte) (line object, faults []string) {
 	if len(raw) >= 1_000_000 {
-		faults = append(faults, fmt.Sprintf("a line of %d bytes; a host takes less than a million", len(raw)))
+		faults = append(faults, fmt.Sprintf(faultLong+" of %d bytes; a host takes less than a million", len(raw)))
 	}
 	if strings.ContainsAny(string(raw), "\u2028\u2029\u0085\ufeff\r") {
 		faults = append(faults, "a line separator inside the line")
@@ -180,6 +183,10 @@ func judge(raw []byte) (line object, faults []string) {
 		}
 		faults = append(faults, missing(event, name, spec)...)
 	case "result":
+		// Not every end has a word of its own (spec stream-json 3.7).
+		if reason, ok := line["terminal_reason"]; ok && !is(reason, "text") {
+			faults = append(faults, fmt.Sprintf("terminal_reason is %v", reason))
+		}
 		usage, _ := line["usage"].(object)
 		faults = append(faults, missing(usage, "usage", usageFields)...)
 		models, _ := line["modelUsage"].(object)

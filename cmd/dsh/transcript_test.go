@@ -7,46 +7,31 @@ import (
 	"regexp"
 	"strings"
 
+	"dsh/cmd/internal/wiretest"
 	"dsh/sdkproto"
 	"dsh/sdkproto/wirejson"
 )
 
 // transcript writes conversations for a reader: one line a frame, an arrow for
-// its direction, and what differs from run to run replaced:
+// its direction, and what differs from run to run replaced (wiretest.Plain):
 //
-//   - message and retry ids by U1, U2, ... in the order of their appearance
+//   - message and retry ids by U1, U2, ...
 //   - times by 0, the work directory by $WORK
 //   - the schemas of request/header by the names of the tools, which keeps the
 //     line short and the transcript independent of their wording
 //
 // The answer to a prompt has no fixed place among the notifications (spec
 // jsonrpc 1.4); it stands directly behind the write that asked.
-type transcript struct {
-	work string
-	ids  map[string]string
-}
+type transcript struct{ lines *wiretest.Plain }
 
 func newTranscript(work string) *transcript {
-	return &transcript{work: work, ids: map[string]string{}}
+	return &transcript{wiretest.NewPlain(work, "$WORK", "time")}
 }
 
-var (
-	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
-	times = regexp.MustCompile(`"time":[0-9]+`)
-)
+var uuids = regexp.MustCompile(wiretest.UUID)
 
 // plain replaces what differs from run to run.
-func (t *transcript) plain(line []byte) string {
-	line = shortenTools(line)
-	text := times.ReplaceAllString(string(line), `"time":0`)
-	text = strings.ReplaceAll(text, t.work, "$WORK")
-	return uuids.ReplaceAllStringFunc(text, func(id string) string {
-		if t.ids[id] == "" {
-			t.ids[id] = fmt.Sprintf("U%d", len(t.ids)+1)
-		}
-		return t.ids[id]
-	})
-}
+func (t *transcript) plain(line []byte) string { return t.lines.Line(string(shortenTools(line))) }
 
 // shortenTools works on a notification, an event and a request.
 func shortenTools(line []byte) []byte {

@@ -109,6 +109,10 @@ type Policy interface {
 	// SetMode puts another word in force for a session. A word that is unknown or
 	// forbidden is an error.
 	SetMode(sessionID, cwd, mode string) error
+	// ModeBeforePlan is the mode to go back to when mode plan ends: the one that was
+	// in force when it began. It is default where the session began in plan, where
+	// plan is not in force, and where that mode has been forbidden since.
+	ModeBeforePlan(sessionID, cwd string) string
 	// Update changes the rules, the mode or the folders of a session, from the next
 	// call on, and writes those whose Destination is a settings file into it, so
 	// that nothing else in the file changes and no reader sees half of it. Updates

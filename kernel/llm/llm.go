@@ -96,6 +96,11 @@ type Request struct {
 	Image func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error)
 }
 
+// SuggestionPlugin is the Source.Plugin of the message that asks a model what the
+// user may say next (spec stream-json 3.9); it is the last of its request. The
+// scripted model knows such a request by it.
+const SuggestionPlugin = "prompt-suggestion"
+
 // Adapter speaks to one provider. Its methods may be called from any goroutine.
 type Adapter interface {
 	// Resolve fills in the adapter's defaults and says which they were. It makes

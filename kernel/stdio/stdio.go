@@ -22,6 +22,11 @@ type Pair struct {
 // is on the other side. The null device is none.
 func (p *Pair) Terminal() bool { return p.terminal }
 
+// Unread reports whether nobody can read any more what is written to Out, without
+// writing anything: a process that has nothing to say would else not see that its
+// peer is gone (case B75). Where the system does not tell it is false.
+func (p *Pair) Unread() bool { return p.Out != nil && p.unread() }
+
 // Take moves standard input and output to descriptors that only the returned
 // Pair knows and no child process inherits. From then on, for this process and
 // its children, standard input is the null device and standard output is

@@ -26,10 +26,35 @@ type Checker struct {
 	whole  *jsonschema.Resolved
 }
 
-// NewChecker compiles a schema.
+// Drafts by which values are checked. The library would take a schema of another
+// one, and then refuse every value.
+const (
+	draft7      = "http://json-schema.org/draft-07/schema#"
+	draft202012 = "https://json-schema.org/draft/2020-12/schema"
+)
+
+// draftOf gives the draft for the $schema of a schema. Draft 7 only adds to draft
+// 6.
+func draftOf(named string) (string, error) {
+	switch strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(named, "http://"), "https://"), "#") {
+	case "":
+		return "", nil
+	case "json-schema.org/draft-06/schema", "json-schema.org/draft-07/schema":
+		return draft7, nil
+	case "json-schema.org/draft/2020-12/schema":
+		return draft202012, nil
+	}
+	return "", fmt.Errorf("$schema is %q; use draft-07 or draft 2020-12", named)
+}
+
+// NewChecker compiles a schema of draft 6, 7 or 2020-12.
 func NewChecker(schema json.RawMessage) (*Checker, error) {
 	s := new(jsonschema.Schema)
 	if err := json.Unmarshal(schema, s); err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	var err error
+	if s.Schema, err = draftOf(s.Schema); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	whole, err := s.Resolve(nil)

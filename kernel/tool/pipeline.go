@@ -92,6 +92,9 @@ func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in
 	if err := CheckArguments(t, in.Arguments); err != nil && !ok {
 		in.Arguments = []byte("{}") // nothing will read them but who refuses the call
 	} else if err != nil {
+		if r, ok := t.(Refuser); ok {
+			return r.Refuse(in, err)
+		}
 		return ErrorResult("ToolArgumentsError", "INVALID_ARGUMENTS", clip(fmt.Sprintf("Error: the arguments of %s are not valid: %v", name, err), 4000))
 	}
 	in.Requested = in.Arguments

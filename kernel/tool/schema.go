@@ -17,6 +17,14 @@ type checker interface {
 	CheckArguments(json.RawMessage) error
 }
 
+// Refuser is implemented by tools that answer calls whose arguments they do not
+// take themselves, in place of the usual text. No stage sees such a call.
+type Refuser interface {
+	// Refuse makes the result; err says what is wrong with in.Arguments, which may
+	// be no JSON.
+	Refuse(in Invocation, err error) Result
+}
+
 // CheckArguments refuses what is no JSON object, and says where (case B52). A
 // member that comes twice is refused, too: who looks at a call before it runs may
 // see the one, and the tool the other (case B23).

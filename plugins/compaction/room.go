@@ -139,10 +139,11 @@ func (w *writer) replacement(id string, h *history, s span, text string) []sessi
 	seqs := h.seqs(s)
 	shadowed := sdkproto.ShadowedRange{Start: seqs[0], End: seqs[len(seqs)-1]}
 	content := []sdkproto.Block{sdkproto.Text(text)}
+	usage, requests := w.usage()
 	return []session.Draft{
 		{Type: sdkproto.TypeCompactionSummary, Data: &sdkproto.CompactionSummary{
 			CompactionID: id, Summary: content, ShadowedRange: shadowed, ShadowedSeqs: seqs, ShadowedTokenCount: s.tokens,
-			Provider: w.config.Provider, Model: w.config.Model, MaxTokens: w.config.MaxTokens, Usage: w.usage,
+			Provider: w.config.Provider, Model: w.config.Model, MaxTokens: w.config.MaxTokens, Usage: usage, Requests: requests,
 		}},
 		{Type: sdkproto.TypeUserMessage, Surface: session.Replace(shadowed.Start, shadowed.End), Data: sdkproto.Message{
 			Content: content, Role: sdkproto.RoleUser, ID: uuid.NewString(),

@@ -36,8 +36,8 @@ type writer struct {
 	window  int64
 	// same says that it is the session's model.
 	same bool
-	// usage is what its requests came to, nil before the first that told.
-	usage *sdkproto.Usage
+	// requests are what those that told have used.
+	requests []sdkproto.Usage
 }
 
 // writer finds the model, which answers no longer than a quarter of its window.
@@ -190,21 +190,29 @@ func (r *room) ask(ctx context.Context, w *writer, req llm.Request) (string, err
 	case <-r.owner.Context().Done():
 		return "", kernel.ErrClosed
 	}
-	w.count(a.usage)
+	if a.usage != nil {
+		w.requests = append(w.requests, *a.usage)
+	}
 	if a.err != nil {
 		return "", a.err
 	}
 	return a.text()
 }
 
-func (w *writer) count(u *sdkproto.Usage) {
-	if u == nil {
-		return
+// usage is what the requests came to, nil when none has told, and its parts where
+// there are several.
+func (w *writer) usage() (sum *sdkproto.Usage, parts []sdkproto.Usage) {
+	if len(w.requests) == 0 {
+		return nil, nil
 	}
-	if w.usage == nil {
-		w.usage = &sdkproto.Usage{}
+	sum = &sdkproto.Usage{}
+	for i := range w.requests {
+		sum.Add(&w.requests[i])
 	}
-	w.usage.Add(u)
+	if len(w.requests) > 1 {
+		parts = w.requests
+	}
+	return sum, parts
 }
 
 // bytesPerToken bounds what is taken of an answer: twice what its longest length

@@ -21,6 +21,8 @@ type facts struct {
 	results []result
 	// match holds the groups of the rule's regular expression.
 	match []string
+	// suggestion: the request asks what the user may say next.
+	suggestion bool
 	// tools are those the request offers.
 	tools []sdkproto.ToolSchema
 	// sent counts the characters of the request.
@@ -36,6 +38,9 @@ func factsOf(req llm.Request) *facts {
 	f := &facts{model: req.Header.Config.Model, tools: req.Header.Tools, step: 1, sent: utf8.RuneCountInString(req.Header.System)}
 	for _, t := range req.Header.Tools {
 		f.sent += utf8.RuneCountInString(t.Name) + utf8.RuneCountInString(t.Description) + utf8.RuneCount(t.Parameters)
+	}
+	if last := len(req.Messages) - 1; last >= 0 {
+		f.suggestion = req.Messages[last].Source.Plugin == llm.SuggestionPlugin
 	}
 	names := map[string]string{}
 	for _, m := range req.Messages {

@@ -110,14 +110,17 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto.
 			yield(sdkproto.Chunk{}, &llm.Error{Code: CodeScript, Message: err.Error()})
 			return
 		}
-		attempt := m.attempts.begin(req)
 		s := &speaker{ctx: ctx, yield: yield, facts: factsOf(req)}
+		attempt := 1
+		if !s.facts.suggestion { // it is made beside the session's own requests
+			attempt = m.attempts.begin(req)
+		}
 		err = s.answer(script, attempt)
 		switch {
 		case errors.Is(err, errStopped):
 		case err != nil:
 			yield(sdkproto.Chunk{}, err)
-		case len(s.blocks) > 0:
+		case len(s.blocks) > 0 && !s.facts.suggestion:
 			m.attempts.end(req.SessionID)
 		}
 	}

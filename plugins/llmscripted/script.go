@@ -37,6 +37,7 @@ type when struct {
 	text, model string // text in lower case
 	pattern     *regexp.Regexp
 	step, turn  int
+	suggestion  bool
 }
 
 // item is one entry of a reply.
@@ -46,6 +47,9 @@ type item struct {
 }
 
 func (w *when) matches(f *facts) (match []string, ok bool) {
+	if w.suggestion != f.suggestion {
+		return nil, false // no other rule expects this question
+	}
 	if w.step != 0 && w.step != f.step || w.turn != 0 && w.turn != f.turn || w.model != "" && w.model != f.model {
 		return nil, false
 	}
@@ -59,8 +63,14 @@ func (w *when) matches(f *facts) (match []string, ok bool) {
 	return match, match != nil
 }
 
+// textSuggestion is what the user may say next where the script does not say it.
+const textSuggestion = "Tell me more about that."
+
 // noRule answers where the script has no answer.
 func (s *script) noRule(f *facts) string {
+	if f.suggestion {
+		return textSuggestion
+	}
 	asked := f.user
 	if r := []rune(asked); len(r) > 200 {
 		asked = string(r[:200]) + "..."
@@ -143,13 +153,15 @@ type whenForm struct {
 	Step    count  `yaml:"step"`
 	Turn    count  `yaml:"turn"`
 	Model   string `yaml:"model"`
+
+	Suggestion bool `yaml:"suggestion"`
 }
 
 func (w *when) UnmarshalYAML(decode func(any) error) error {
 	var form whenForm
 	bad := problems{line: lineOf(decode)}
 	bad.add(decode(&form))
-	*w = when{text: strings.ToLower(form.Text), model: form.Model, step: int(form.Step), turn: int(form.Turn)}
+	*w = when{text: strings.ToLower(form.Text), model: form.Model, step: int(form.Step), turn: int(form.Turn), suggestion: form.Suggestion}
 	if form.Matches != "" {
 		var err error
 		if w.pattern, err = regexp.Compile(form.Matches); err != nil {

@@ -60,6 +60,8 @@ type conn struct {
 	mu    sync.Mutex
 	calls map[string]*call
 	count int
+	// questions are those to the user that wait for an answer.
+	questions map[*question]struct{}
 	// withdrawn is when the server was last sent the notice that a request is
 	// cancelled.
 	withdrawn time.Time
@@ -81,6 +83,19 @@ type call struct {
 	told     time.Time
 }
 
+// question is one of the server to the user.
+type question struct {
+	// calls are those that were under way when it came and still are.
+	calls  map[*call]struct{}
+	cancel context.CancelCauseFunc
+	// done is closed when nobody is asked any more.
+	done chan struct{}
+}
+
+// questionWait is how long a call that was cut off waits for whoever is asked to be
+// told that no answer is wanted.
+const questionWait = time.Second
+
 func (c *call) tell(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +112,7 @@ func (s *server) connect(ctx context.Context, version string) (c *conn, err erro
 	if err != nil {
 		return nil, &permanentError{err}
 	}
-	c = &conn{s: s, target: t, said: newTalk(s.log, t.redact), dead: make(chan struct{}), lost: make(chan struct{}), changed: make(chan struct{}, 1), calls: map[string]*call{}}
+	c = &conn{s: s, target: t, said: newTalk(s.log, t.redact), dead: make(chan struct{}), lost: make(chan struct{}), changed: make(chan struct{}, 1), calls: map[string]*call{}, questions: map[*question]struct{}{}}
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -324,6 +339,7 @@ func (c *conn) all(ctx context.Context, method, member string, most int) ([]json
 // begin counts a call, which ends with ctx, with end, or when there is no sign
 // of life for limit.
 func (c *conn) begin(ctx context.Context, sessionID string, limit time.Duration, progress func(string)) (_ context.Context, token string, end func()) {
+	whole := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &call{sessionID: sessionID, progress: progress, limit: limit,
 		timer: time.AfterFunc(limit, func() { cancel(&timeoutError{limit}) })}
@@ -336,12 +352,38 @@ func (c *conn) begin(ctx context.Context, sessionID string, limit time.Duration,
 		c.mu.Lock()
 		one.timer.Stop()
 		delete(c.calls, token)
+		needless := c.needless(one, whole)
 		c.mu.Unlock()
 		cancel(nil)
+		timer := time.NewTimer(questionWait)
+		defer timer.Stop()
+		for _, q := range needless {
+			q.cancel(context.Cause(whole))
+			select {
+			case <-q.done:
+			case <-timer.C:
+				timer.Reset(0)
+			}
+		}
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		one.over = true
 	}
+}
+
+// needless gives the questions that nothing under way can have led to, when a call
+// is cut off: they are withdrawn before the turn's result, and not only when the
+// server has heard of it (spec stream-json 5.6). c.mu is held.
+func (c *conn) needless(one *call, ctx context.Context) (list []*question) {
+	for q := range c.questions {
+		if _, ok := q.calls[one]; !ok {
+			continue
+		}
+		if delete(q.calls, one); len(q.calls) == 0 && ctx.Err() != nil {
+			list = append(list, q)
+		}
+	}
+	return list
 }
 
 // timeoutError ends a call.
@@ -393,6 +435,7 @@ func (c *conn) elicit(ctx context.Context, r *sdk.ElicitRequest) (res *sdk.Elici
 	defer cancel(nil)
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	defer stop()
+	defer c.pose(cancel)()
 	a := c.s.m.desk.Elicit(ctx, e)
 	res.Action = a.Action
 	if a.Action == approval.ActionAccept && len(a.Content) > 0 {
@@ -401,6 +444,23 @@ func (c *conn) elicit(ctx context.Context, r *sdk.ElicitRequest) (res *sdk.Elici
 		}
 	}
 	return res, nil
+}
+
+// pose counts a question, which ends with cancel or with the function that it gives.
+func (c *conn) pose(cancel context.CancelCauseFunc) (end func()) {
+	q := &question{calls: map[*call]struct{}{}, cancel: cancel, done: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.calls {
+		q.calls[one] = struct{}{}
+	}
+	c.questions[q] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		delete(c.questions, q)
+		c.mu.Unlock()
+		close(q.done)
+	}
 }
 
 // hold stops or starts the clocks of the calls under way, and gives their

@@ -138,7 +138,7 @@ func TestSuggestions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				after.apply(u, scopeSession, rules, &edition{})
+				after.apply(u, scopeSession, rules, &edition{}, after.word)
 			}
 			next := c.judge(after.word, tc.rules)
 			next.Dirs, next.Rules.Allow = after.dirs, append(next.Rules.Allow, after.rules.Allow...)

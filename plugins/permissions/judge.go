@@ -279,7 +279,7 @@ func (j *Judge) advice(s tool.Spec, f findings) string {
 	case f.danger != "" || f.unclear != "":
 		return "Go on without it, write it more plainly, or tell the user what has to be done by hand."
 	case s.AsksUser:
-		return "Go on without an answer, or say in your reply what you would have asked."
+		return "Go on with what seems best to you as far as you may, and say in your reply what you have assumed or would have asked."
 	case !isPreset(j.Word):
 		return fmt.Sprintf("Stay within what is allowed, or tell the user that this needs an allow rule for %s, or another permission mode.", name)
 	}

@@ -18,10 +18,11 @@ const scopeSession = "session"
 
 // sessionState is what the policy of one root session has beside the config.
 type sessionState struct {
-	// word is the mode or preset that was put in force, "" for the config's.
-	word  string
-	rules Pool
-	dirs  []string
+	// word is the mode or preset that was put in force, "" for the config's. before
+	// is the one that mode plan took the place of, "" for none.
+	word, before string
+	rules        Pool
+	dirs         []string
 	// flags and flagDirs take the place of what the config says about rules and
 	// folders of scope cliArg; nil leaves it.
 	flags    *Pool
@@ -176,9 +177,36 @@ func (g *Gate) SetMode(sessionID, cwd, mode string) error {
 		return err
 	}
 	root, _ := g.lineage(sessionID)
-	g.with(root, func(s *sessionState) { s.word = mode })
+	now := g.rootWord(root, cwd)
+	g.with(root, func(s *sessionState) { s.turnTo(mode, now) })
 	g.changed(root)
 	return nil
+}
+
+// rootWord is the word in force for a root session.
+func (g *Gate) rootWord(root, cwd string) string {
+	return g.now.Load().wordOf(g.peek(root).word, g.layers(cwd))
+}
+
+// turnTo puts a word in force in place of the one that is now.
+func (s *sessionState) turnTo(word, now string) {
+	switch {
+	case word != ModePlan:
+		s.before = ""
+	case now != ModePlan:
+		s.before = now
+	}
+	s.word = word
+}
+
+// ModeBeforePlan implements approval.Policy.
+func (g *Gate) ModeBeforePlan(sessionID, cwd string) string {
+	root, _ := g.lineage(sessionID)
+	before := g.peek(root).before
+	if before == "" || g.checkWord(before, cwd) != nil {
+		return ModeDefault
+	}
+	return before
 }
 
 // checkWord refuses a word that is unknown or forbidden. A config that names a

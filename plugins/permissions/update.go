@@ -67,6 +67,7 @@ func (g *Gate) updateOne(ctx context.Context, root, cwd string, u approval.Updat
 	if err != nil {
 		return err
 	}
+	now := g.rootWord(root, cwd) // before a file says otherwise
 	// bypassPermissions is never written down (spec stream-json 7.6).
 	if file && !(u.Type == approval.SetMode && u.Mode == ModeBypass) {
 		holds, err := g.persist(ctx, cwd, scope, u)
@@ -79,7 +80,7 @@ func (g *Gate) updateOne(ctx context.Context, root, cwd string, u approval.Updat
 		// The file does not count for this session, because nobody trusts it or
 		// because it is not read. What a person has just agreed to holds all the same.
 	}
-	g.with(root, func(s *sessionState) { s.apply(u, scope, rules, g.now.Load()) })
+	g.with(root, func(s *sessionState) { s.apply(u, scope, rules, g.now.Load(), now) })
 	return nil
 }
 
@@ -114,16 +115,16 @@ func ruleTexts(rules []approval.Rule) []string {
 	return texts
 }
 
-// apply changes what a session has in memory. Lists are replaced, not changed:
-// calls that are being judged hold the old ones.
-func (s *sessionState) apply(u approval.Update, scope string, rules []*Rule, e *edition) {
+// apply changes what a session has in memory; now is the word in force. Lists are
+// replaced, not changed: calls that are being judged hold the old ones.
+func (s *sessionState) apply(u approval.Update, scope string, rules []*Rule, e *edition, now string) {
 	pool, dirs := s.rules, s.dirs
 	if scope == scopeFlags {
 		pool, dirs = s.flagsOr(e), s.flagDirsOr(e)
 	}
 	switch u.Type {
 	case approval.SetMode:
-		s.word = u.Mode
+		s.turnTo(u.Mode, now)
 		return
 	case approval.AddDirectories, approval.RemoveDirectories:
 		dirs = changed(dirs, u.Directories, u.Type == approval.AddDirectories)

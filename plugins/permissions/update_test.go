@@ -492,3 +492,54 @@ func TestUpdateRaces(t *testing.T) {
 		t.Errorf("the file (-want +got):\n%s", diff)
 	}
 }
+
+// TestModeBeforePlan: mode plan is left for the mode that it took the place of,
+// unless that one is forbidden by then (spec stream-json 5.1, 7.1).
+func TestModeBeforePlan(t *testing.T) {
+	for _, tc := range []struct {
+		name, config string
+		modes        []string
+		// file is the project's settings at the end.
+		file, want string
+	}{
+		{"nothing was set", ModeDefault, nil, "", ModeDefault},
+		{"from the settings' mode", ModeDefault, []string{ModePlan}, "", ModeAcceptEdits},
+		{"the session began in plan", ModePlan, nil, "", ModeDefault},
+		{"from the config's mode", ModeAcceptEdits, []string{ModePlan}, "", ModeAcceptEdits},
+		{"from a mode that was set", ModeDefault, []string{ModeBypass, ModePlan}, "", ModeBypass},
+		{"plan is set again", ModeDefault, []string{ModeDontAsk, ModePlan, ModePlan}, "", ModeDontAsk},
+		{"plan is over", ModeDefault, []string{ModeAcceptEdits, ModePlan, ModeDefault}, "", ModeDefault},
+		{"plan a second time", ModeDefault, []string{ModeAcceptEdits, ModePlan, ModeDontAsk, ModePlan}, "", ModeDontAsk},
+		{"forbidden meanwhile", ModeDefault, []string{ModeBypass, ModePlan}, `{"permissions":{"disableBypassPermissionsMode":"disable"}}`, ModeDefault},
+	} {
+		for _, by := range []string{"SetMode", "update", "update of a file"} {
+			t.Run(tc.name+", by "+by, func(t *testing.T) {
+				c := defaults()
+				c.Mode = tc.config
+				w := overFiles(t, c, nil)
+				if strings.Contains(tc.name, "settings") {
+					w.write(filepath.Join(w.home, "settings.json"), `{"permissions":{"defaultMode":"acceptEdits"}}`)
+				}
+				for _, mode := range tc.modes {
+					u := approval.Update{Type: approval.SetMode, Mode: mode}
+					if by == "update of a file" {
+						u.Destination = approval.DestinationUser
+					}
+					change := func() error { return w.g.Update("s", w.ws, []approval.Update{u}) }
+					if by == "SetMode" {
+						change = func() error { return w.g.SetMode("s", w.ws, mode) }
+					}
+					if err := change(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if tc.file != "" {
+					w.write(filepath.Join(w.ws, ".claude", "settings.json"), tc.file)
+				}
+				if got := w.g.ModeBeforePlan("s", w.ws); got != tc.want {
+					t.Errorf("got %s, want %s", got, tc.want)
+				}
+			})
+		}
+	}
+}

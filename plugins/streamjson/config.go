@@ -12,7 +12,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
-	"dsh/kernel/tool"
+	"dsh/plugins/streamjson/structured"
 	"dsh/sdkproto/ndjson"
 	"dsh/sdkproto/wirejson"
 )
@@ -69,7 +69,10 @@ type Config struct {
 	// SDKServers are the names of MCP servers that the client hosts.
 	SDKServers []string `json:"sdkServers"`
 	// JSONSchema is what the result of every turn has to match; nil is nothing.
-	JSONSchema json.RawMessage `json:"jsonSchema,omitzero"`
+	// OutputAttempts is how many results of a turn may fail to, up to the loop's
+	// maxFailedCalls.
+	JSONSchema     json.RawMessage `json:"jsonSchema,omitzero"`
+	OutputAttempts int             `json:"outputAttempts"`
 	// The lines that are written beside the usual ones.
 	PartialMessages     bool `json:"includePartialMessages"`
 	HookEvents          bool `json:"includeHookEvents"`
@@ -95,7 +98,7 @@ const DefaultVersion = "2.1.240"
 func defaults() Config {
 	return Config{
 		InputFormat: FormatStream, OutputFormat: FormatStream, LegacyLines: true,
-		Version: DefaultVersion, MaxLine: ndjson.MaxLine, MaxQueued: 1000,
+		Version: DefaultVersion, MaxLine: ndjson.MaxLine, MaxQueued: 1000, OutputAttempts: structured.Attempts,
 	}
 }
 
@@ -121,7 +124,8 @@ func (c *Config) Validate() error {
 	if n := c.MaxThinkingTokens; n != nil {
 		errs = append(errs, kernel.AtLeast("maxThinkingTokens", *n, 0))
 	}
-	errs = append(errs, kernel.AtLeast("maxTurns", c.MaxTurns, 0), kernel.AtLeast("maxLine", c.MaxLine, 1), kernel.AtLeast("maxQueued", c.MaxQueued, 1))
+	errs = append(errs, kernel.AtLeast("maxTurns", c.MaxTurns, 0), kernel.AtLeast("maxLine", c.MaxLine, 1), kernel.AtLeast("maxQueued", c.MaxQueued, 1),
+		kernel.AtLeast("outputAttempts", c.OutputAttempts, 1))
 	if math.IsNaN(c.MaxBudgetUSD) || c.MaxBudgetUSD < 0 {
 		errs = append(errs, kernel.Invalid("maxBudgetUsd", "%v is too small; use 0 or more", c.MaxBudgetUSD))
 	}
@@ -143,7 +147,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if !isUnset(c.JSONSchema) {
-		if _, err := tool.NewChecker(c.JSONSchema); err != nil {
+		if _, err := structured.Compile(c.JSONSchema); err != nil {
 			errs = append(errs, kernel.Invalid("jsonSchema", "%v", err))
 		}
 	}

@@ -246,6 +246,10 @@ func TestRequests(t *testing.T) {
 	if n := strings.Count(strings.Join(kinds(lines), "\n"), "control_response"); n != 43 {
 		t.Errorf("%d answers", n)
 	}
+	// system/init says the mode first (spec stream-json 3.6, 3.13).
+	if slices.Contains(kinds(lines), "system/status") {
+		t.Errorf("a mode was told before system/init: %v", kinds(lines))
+	}
 }
 
 // A request with the id of one in progress is the same, delivered again (S017):

@@ -123,7 +123,7 @@ func (s *Server) next(ctx context.Context, idle **time.Timer) (t *turn, due bool
 		case s.initDue && !s.initDone:
 			due = true
 			return true
-		case s.barrier == 0 && s.current == nil && len(s.queue.list) > 0:
+		case s.barrier == 0 && s.current == nil && len(s.queue.list) > 0 && s.suggestion == nil:
 			t = &turn{m: s.queue.pop(), began: time.Now(), over: make(chan struct{})}
 			s.current, s.running = t, true
 			// A place in the queue is free; the reader may wait for it.
@@ -132,6 +132,8 @@ func (s *Server) next(ctx context.Context, idle **time.Timer) (t *turn, due bool
 			return true
 		case !s.eof || s.barrier > 0 || len(s.inFlight) > 0 || len(s.queue.list) > 0:
 			return false
+		case s.suggestion != nil:
+			return false // within its limit
 		case !s.busy && len(s.children) == 0 && !s.running:
 			return true
 		}
@@ -190,7 +192,10 @@ func (s *Server) print(last *streamjson.Result) {
 // wind ends the session and the process: hooks while the client can still answer
 // (case B31), then everything comes to rest, and what was said goes out.
 func (s *Server) wind(owner context.Context, code int) {
-	s.with(func() { s.ending = true })
+	s.with(func() {
+		s.ending = true
+		s.dropSuggestion()
+	})
 	s.endHooks(owner)
 	s.host.Close()
 	rest, cancel := context.WithTimeout(owner, kernel.QuiesceLimit+kernel.FlushLimit)

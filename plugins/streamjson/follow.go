@@ -45,6 +45,9 @@ func (s *Server) follow(ctx context.Context, e session.Entry) error {
 	if err := s.write(ctx, lines...); err != nil {
 		return err
 	}
+	if e.Record != nil && e.Record.Event.Type == sdkproto.TypeToolResult {
+		s.tellMode(ctx) // the call, or the answer to a question about it, may have changed it
+	}
 	switch {
 	case end != nil && e.Record != nil && e.Record.Event.Type == sdkproto.TypeAgentInboxSpliced:
 		// The message was dropped before its turn. Hooks on it may still be on their
@@ -105,7 +108,10 @@ func (s *Server) track(e session.Entry) {
 		})
 	case sdkproto.TypeTurnStart:
 		if main {
-			s.with(func() { s.running = true })
+			s.with(func() {
+				s.running = true
+				s.dropSuggestion()
+			})
 		}
 	case sdkproto.TypeAgentInboxSpliced:
 		splice, err := session.Decode[sdkproto.AgentInboxSpliced](e.Record)
@@ -137,7 +143,10 @@ func (s *Server) spliced(splice *sdkproto.AgentInboxSpliced) {
 // spend ends the turn when the session has cost more than it may: that is looked
 // at after each answer (spec stream-json 11.3).
 func (s *Server) spend(e session.Entry) {
-	if s.Config.MaxBudgetUSD <= 0 || e.Record == nil || e.Record.Event.Type != sdkproto.TypeAssistantMessage || s.isOverspent() {
+	if s.Config.MaxBudgetUSD <= 0 || e.Record == nil || s.isOverspent() {
+		return
+	}
+	if kind := e.Record.Event.Type; kind != sdkproto.TypeAssistantMessage && kind != sdkproto.TypePromptSuggestion {
 		return
 	}
 	if s.view.cost() < s.Config.MaxBudgetUSD {
@@ -146,6 +155,9 @@ func (s *Server) spend(e session.Entry) {
 	var t *turn
 	s.with(func() { s.overspent, t = true, s.current })
 	s.view.with((*project.Projector).Overspent)
+	if t == nil && e.Record.Event.Type == sdkproto.TypePromptSuggestion {
+		return // it is part of no turn
+	}
 	s.cancelTurn(t, sdkproto.AbortUser)
 }
 

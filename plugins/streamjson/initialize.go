@@ -18,6 +18,7 @@ import (
 	"dsh/kernel/settings"
 	"dsh/kernel/tool"
 	"dsh/plugins/streamjson/host"
+	"dsh/plugins/streamjson/structured"
 	"dsh/sdkproto"
 	"dsh/sdkproto/streamjson"
 	"dsh/sdkproto/wirejson"
@@ -35,6 +36,10 @@ type choices struct {
 	agent *agent.Definition
 	// forward shows what subagents say, too.
 	forward bool
+	// schema is what results have to match, nil for anything.
+	schema *structured.Schema
+	// suggest says what the user may say next, behind each turn.
+	suggest bool
 }
 
 // initialize is the handshake (spec stream-json 4.1). It succeeds once; one that
@@ -73,11 +78,12 @@ func (s *Server) initialize(ctx context.Context, r *request) (any, error) {
 	var old agent.Agent
 	s.with(func() {
 		s.initialized = true
-		if s.initDue && (in.SystemPrompt != nil || in.AppendSystemPrompt != "" || in.Agent != "") {
+		if s.initDue && (in.SystemPrompt != nil || in.AppendSystemPrompt != "" || in.Agent != "" || !isUnset(in.JSONSchema)) {
 			// What an agent is cannot change; it is opened again for the next turn.
 			old, s.agent = s.agent, nil
 		}
 		s.asked = asked
+		s.output.Require(s.id, asked.schema)
 	})
 	if old != nil {
 		if err := s.Agents.Close(ctx, old.ID(), agent.Cause{Kind: sdkproto.AbortDisposed}); err != nil {
@@ -93,16 +99,16 @@ func (s *Server) initialize(ctx context.Context, r *request) (any, error) {
 	return response, nil
 }
 
+// inOrder has the client asked behind the lines of what the question is about.
+func (s *Server) inOrder(call func(context.Context, hook.Call) (json.RawMessage, error)) func(context.Context, hook.Call) (json.RawMessage, error) {
+	return func(ctx context.Context, in hook.Call) (json.RawMessage, error) {
+		_ = s.sub.Drain(ctx) // ctx is over, then
+		return call(ctx, in)
+	}
+}
+
 // apply registers what a request brings, under owner.
 func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamjson.Initialized, choices, error) {
-	if !isUnset(in.JSONSchema) {
-		if kindOf(in.JSONSchema) != '{' {
-			return nil, choices{}, errors.New("invalid field jsonSchema: it must be an object")
-		}
-		if _, err := tool.NewChecker(in.JSONSchema); err != nil {
-			return nil, choices{}, fmt.Errorf("invalid field jsonSchema: %w", err)
-		}
-	}
 	if err := s.define(owner, in.Agents); err != nil {
 		return nil, choices{}, err
 	}
@@ -118,7 +124,7 @@ func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamj
 			for _, id := range m.HookCallbackIDs {
 				hooks = append(hooks, hook.Hook{
 					Event: event, Matcher: m.Matcher, Name: "callback", Limit: time.Duration(max(m.Timeout, 0) * float64(time.Second)),
-					BlockOnFailure: m.OnFailure == "block", Call: host.Callback(s.host, id),
+					BlockOnFailure: m.OnFailure == "block", Call: s.inOrder(host.Callback(s.host, id)),
 				})
 			}
 		}
@@ -283,7 +289,34 @@ func (s *Server) choose(in *streamjson.Initialize) (choices, error) {
 	if system.Replace != nil || system.Append != "" {
 		asked.system = &system
 	}
-	return asked, nil
+	var err error
+	if asked.schema, err = s.schema(in.JSONSchema); err != nil {
+		return asked, err
+	}
+	asked.suggest = s.Turns != nil && s.speaks() && (s.Config.PromptSuggestions || in.PromptSuggestions)
+	if asked.suggest {
+		err = s.followRequests()
+	}
+	return asked, err
+}
+
+// schema is what results have to match: what the client says goes ahead of the
+// config (spec stream-json 4.1). The tool for it is made known.
+func (s *Server) schema(raw json.RawMessage) (*structured.Schema, error) {
+	if isUnset(raw) {
+		raw = s.Config.JSONSchema
+	}
+	if isUnset(raw) {
+		return nil, nil
+	}
+	if kindOf(raw) != '{' {
+		return nil, errors.New("invalid field jsonSchema: it must be an object")
+	}
+	schema, err := structured.Compile(raw)
+	if err != nil {
+		return nil, fmt.Errorf("invalid field jsonSchema: %w", err)
+	}
+	return schema, s.output.Register(s.Owner, s.Tools, s.Turns)
 }
 
 // spec is the agent to open.
@@ -354,6 +387,9 @@ func (s *Server) filter() *tool.Filter {
 				if slices.Contains(names, name) && !slices.Contains(f.Allow, name) {
 					f.Allow = append(f.Allow, name)
 				}
+			}
+			if s.asked.schema != nil {
+				f.Allow = append(f.Allow, structured.Tool)
 			}
 			if len(f.Allow) == 0 {
 				return &tool.Filter{AllowNone: true}

@@ -3,6 +3,7 @@ package streamjson
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -43,6 +44,11 @@ func (v *view) isSet() bool {
 
 func (v *view) cost() (usd float64) {
 	v.with(func(p *project.Projector) { usd = p.Cost() })
+	return usd
+}
+
+func (v *view) total() (usd float64) {
+	v.with(func(p *project.Projector) { usd = p.Total() })
 	return usd
 }
 
@@ -93,19 +99,37 @@ func (s *Server) head(lineType, subtype string) streamjson.Head {
 	return streamjson.Head{Type: lineType, Subtype: subtype, SessionID: s.sessionID(), UUID: uuid.NewString()}
 }
 
-// tellMode says that another permission mode is in force; system/init says it
-// first (spec stream-json 3.10, 4.4).
-func (s *Server) tellMode(mode string) {
-	s.mu.Lock()
-	told := s.initDone
-	s.mu.Unlock()
-	if told {
-		s.say(s.work, streamjson.Status{Head: s.head(streamjson.TypeSystem, streamjson.SystemStatus), PermissionMode: mode})
+// tellMode says which permission mode is in force when the client was told another:
+// it changes with requests of the client, with its answers to questions, and with
+// calls of the model (spec stream-json 3.10, 4.4). system/init says it first.
+func (s *Server) tellMode(ctx context.Context) {
+	if s.Policy == nil {
+		return
 	}
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	mode := s.Policy.Mode(s.sessionID(), s.cwd)
+	if s.mode == "" || s.mode == mode {
+		return
+	}
+	s.mode = mode
+	s.say(ctx, streamjson.Status{Head: s.head(streamjson.TypeSystem, streamjson.SystemStatus), PermissionMode: mode})
 }
 
-// notices are the lines that hooks lead to, in order. Hooks do not wait for the
-// wire.
+// tellSession says what the session is, with the mode that is in force.
+func (s *Server) tellSession(ctx context.Context) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	init := s.describeSession()
+	s.mode = init.PermissionMode
+	s.say(ctx, init)
+}
+
+// noticeLimit is how long a hook waits for the wire to have the line about it. A
+// client that reads nothing costs a hook no more.
+const noticeLimit = time.Second
+
+// notices are the lines that hooks lead to, in order.
 type notices struct{ lines chan told }
 
 // told is a line to write, or a caller that waits until those before it are
@@ -167,9 +191,15 @@ func (s *Server) notice(n hook.Notice) {
 	default:
 		return
 	}
+	// What the log had before stands in front of the line, what comes of the hook
+	// behind it: no line overtakes (S072).
+	ctx, cancel := context.WithTimeout(s.work, noticeLimit)
+	defer cancel()
+	_ = s.sub.Drain(ctx) // ctx is over, then
 	select {
 	case s.told.lines <- told{line: line}:
 	default:
 		s.Log.Warn("a notice of a hook was dropped, because the client does not read", "hook", clip(n.Name))
 	}
+	s.told.flush(ctx)
 }

@@ -15,6 +15,19 @@ import (
 // transportSDK is the transport of a server that the client hosts.
 const transportSDK = "sdk"
 
+// hosted is a server of the client, which gets a call behind the lines that tell of
+// it (S072).
+type hosted struct {
+	s *Server
+	mcp.Host
+}
+
+// Call implements mcp.Host.
+func (h *hosted) Call(ctx context.Context, message json.RawMessage) (json.RawMessage, error) {
+	_ = h.s.sub.Drain(ctx) // ctx is over, then
+	return h.Host.Call(ctx, message)
+}
+
 // attach makes servers of the client's known, each once (decision D10). It does
 // not wait for their handshakes (spec stream-json 8.2).
 func (s *Server) attach(names []string) {
@@ -29,7 +42,7 @@ func (s *Server) attach(names []string) {
 			s.Log.Warn("the client's mcp servers are left out: the profile has no row of mcp", "server", clip(name))
 			continue
 		}
-		deliver, err := s.MCP.Attach(s.Owner, name, host.Server(s.host, name))
+		deliver, err := s.MCP.Attach(s.Owner, name, &hosted{s, host.Server(s.host, name)})
 		if err != nil {
 			s.Log.Warn("an mcp server of the client is left out", "server", clip(name), "error", err)
 			continue

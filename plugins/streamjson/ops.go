@@ -29,6 +29,7 @@ func (s *Server) interrupt(_ context.Context, r *request) (any, error) {
 	var t *turn
 	alone := false // a turn runs that nobody asked for
 	s.with(func() {
+		s.dropSuggestion()
 		var first *message
 		t, alone = s.current, s.current == nil && s.running
 		if s.current != nil {
@@ -113,14 +114,10 @@ func (s *Server) setPermissionMode(ctx context.Context, r *request) (any, error)
 	if s.Policy == nil {
 		return nil, errors.New("this profile has no permission rules, so no mode can be set")
 	}
-	id := s.sessionID()
-	before := s.Policy.Mode(id, s.cwd)
-	if err := s.Policy.SetMode(id, s.cwd, mode); err != nil {
+	if err := s.Policy.SetMode(s.sessionID(), s.cwd, mode); err != nil {
 		return nil, err
 	}
-	if before != mode {
-		r.after = func() { s.tellMode(mode) }
-	}
+	r.after = func() { s.tellMode(s.work) }
 	return map[string]string{"mode": mode}, nil
 }
 
@@ -221,7 +218,7 @@ func (s *Server) seedReadState(_ context.Context, r *request) (any, error) {
 }
 
 func (s *Server) sessionCost(context.Context, *request) (any, error) {
-	return map[string]string{"text": fmt.Sprintf("Total cost: $%.4f", s.view.cost())}, nil
+	return map[string]string{"text": fmt.Sprintf("Total cost: $%.4f", s.view.total())}, nil
 }
 
 func (s *Server) listModels(context.Context, *request) (any, error) {

@@ -23,7 +23,7 @@ var Plugin = kernel.Define("streamjson", "Serves the stream-json protocol of the
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(fromRow, fx.Private), fx.Invoke(start))
 	}, kernel.Needs[agent.Registry](), kernel.Needs[llm.Models](), kernel.Needs[*tool.Registry](), kernel.Needs[*llm.Router](),
-	kernel.Claims("stdio"), kernel.Wants[*agent.Definitions](), kernel.Wants[*command.Registry](), kernel.Wants[*approval.Desk](),
+	kernel.Claims("stdio"), kernel.Wants[*agent.Definitions](), kernel.Wants[*agent.Hooks](), kernel.Wants[*command.Registry](), kernel.Wants[*approval.Desk](),
 	kernel.Wants[approval.Policy](), kernel.Wants[hook.Engine](), kernel.Wants[mcp.Servers](),
 	kernel.Wants[attachment.Store](), kernel.Wants[settings.Source]())
 
@@ -39,6 +39,7 @@ type Params struct {
 	Router *llm.Router
 
 	Definitions *agent.Definitions `optional:"true"`
+	Turns       *agent.Hooks       `optional:"true"`
 	Commands    *command.Registry  `optional:"true"`
 	Desk        *approval.Desk     `optional:"true"`
 	Policy      approval.Policy    `optional:"true"`
@@ -53,7 +54,7 @@ func fromRow(p Params) *Server {
 		Config: p.Config, Agents: p.Agents, Models: p.Models, Tools: p.Tools, Router: p.Router,
 		Owner: p.Self.Owner, Root: p.Self.Root, Ready: p.Self.Ready, Log: p.Self.Log,
 		In: p.Self.Stdio.In, Out: p.Self.Stdio.Out, Err: os.Stderr,
-		Definitions: p.Definitions, Commands: p.Commands, Desk: p.Desk, Policy: p.Policy,
+		Definitions: p.Definitions, Turns: p.Turns, Commands: p.Commands, Desk: p.Desk, Policy: p.Policy,
 		Hooks: p.Hooks, MCP: p.MCP, Images: p.Images, Settings: p.Settings,
 	})
 }

@@ -93,6 +93,7 @@ func (s *Server) enqueue(m *message) {
 			}
 			if !s.ending {
 				s.queue.push(m)
+				s.dropSuggestion()
 			}
 			close(s.changed)
 			s.changed = make(chan struct{})

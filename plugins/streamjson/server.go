@@ -29,6 +29,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -45,6 +46,7 @@ import (
 	"dsh/kernel/tool"
 	"dsh/plugins/streamjson/host"
 	"dsh/plugins/streamjson/project"
+	"dsh/plugins/streamjson/structured"
 	"dsh/sdkproto/ndjson"
 	"dsh/sdkproto/streamjson"
 )
@@ -68,6 +70,7 @@ type Options struct {
 
 	// The rest may be nil: then there is nothing of its kind.
 	Definitions *agent.Definitions
+	Turns       *agent.Hooks
 	Commands    *command.Registry
 	Desk        *approval.Desk
 	Policy      approval.Policy
@@ -96,6 +99,10 @@ type Server struct {
 	sub    *session.Subscription
 	view   view
 	told   notices
+	// output is the structured output of the turns.
+	output *structured.Output
+	// following: the session's requests are remembered for suggestions.
+	following atomic.Bool
 
 	operations map[string]operation
 	lane       chan *request
@@ -109,6 +116,11 @@ type Server struct {
 	ended chan struct{}
 	work  context.Context
 	stop  context.CancelCauseFunc
+
+	// telling is held while the client is told which permission mode is in force; mode
+	// is the one that it was told last.
+	telling sync.Mutex
+	mode    string
 
 	// handing is held while a message is handed to the agent, and while a turn is
 	// cancelled: so a cancellation meets the turn that it is meant for.
@@ -158,6 +170,10 @@ type state struct {
 	// failed: the last result, last, was an error. overspent: the budget is used up.
 	failed, overspent bool
 	last              *streamjson.Result
+	// latest is the last model request of the session, suggestion the question what
+	// the user may say next that is under way; nil without.
+	latest     *lastRequest
+	suggestion *suggestion
 	// interrupted: the running turn was told to end by a signal.
 	interrupted bool
 	// inFlight are the requests without an answer, delivers takes what the client's
@@ -174,7 +190,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		Options: o, changed: make(chan struct{}), ended: make(chan struct{}),
+		Options: o, changed: make(chan struct{}), ended: make(chan struct{}), output: structured.New(o.Config.OutputAttempts),
 		lane: make(chan *request, maxRequests), urgent: make(chan *request, maxRequests),
 		state: state{inFlight: map[string]*request{}, delivers: map[string]mcp.Deliver{}, children: map[string]bool{}},
 	}

@@ -93,7 +93,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	}
 	s.startHooks(ctx)
 	s.told.flush(ctx)
-	s.say(ctx, s.describeSession())
+	s.tellSession(ctx)
 	s.with(func() { s.initDone = true })
 	return failed
 }
@@ -111,7 +111,10 @@ func (s *Server) withoutInitialize(ctx context.Context) error {
 		return err
 	}
 	s.attach(s.Config.SDKServers)
-	s.with(func() { s.asked, s.initDue = asked, true })
+	s.with(func() {
+		s.asked, s.initDue = asked, true
+		s.output.Require(s.id, asked.schema)
+	})
 	return nil
 }
 
@@ -149,7 +152,11 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	if !opened {
-		s.view.set(s.projector(asked.forward))
+		p := s.projector(asked.forward)
+		if resumed {
+			s.recall(ctx, p)
+		}
+		s.view.set(p)
 	}
 	spec := s.spec()
 	spec.Route, spec.Fallbacks = s.fit(route), s.fallbacks()
@@ -169,6 +176,41 @@ func (s *Server) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// recall tells the projector what the session, with its subagents, has used before:
+// the total cost goes on (spec stream-json 3.7). A log that cannot be read is the
+// business of opening it.
+func (s *Server) recall(ctx context.Context, p *project.Projector) {
+	id := s.sessionID()
+	delegates := false
+	read := func(id string) {
+		err := s.Agents.Events(ctx, id, 0, func(r *session.Record) error {
+			delegates = delegates || r.Event.Type == sdkproto.TypeToolCall
+			p.Past(r)
+			return nil
+		})
+		if err != nil {
+			s.Log.Warn("what the session has cost before is not known", "session", id, "error", err)
+		}
+	}
+	read(id)
+	if !delegates {
+		return
+	}
+	headers, err := s.Agents.List(ctx, s.cwd)
+	if err != nil {
+		s.Log.Warn("what the subagents of the session have cost before is not known", "session", id, "error", err)
+		return
+	}
+	for family := []string{id}; len(family) > 0; family = family[1:] {
+		for _, h := range headers {
+			if h.ParentSession == family[0] {
+				family = append(family, h.ID)
+				read(h.ID)
+			}
+		}
+	}
 }
 
 func (s *Server) projector(forward bool) *project.Projector {

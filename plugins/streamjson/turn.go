@@ -195,7 +195,12 @@ func (s *Server) note(a agent.Agent, kind string, data any) {
 // local makes the end of a turn that needed no model.
 func (s *Server) local(t *turn, text string, failed bool) (end *project.End) {
 	told := project.Turn{UUID: t.m.id, Origin: t.m.origin, Began: t.began}
-	s.view.with(func(p *project.Projector) { end = p.Local(told, text, failed) })
+	ended := func(p *project.Projector) { end = p.Local(told, text, failed) }
+	if !s.view.isSet() {
+		ended(s.projector(false)) // the start has failed, and no session is open
+		return end
+	}
+	s.view.with(ended)
 	return end
 }
 
@@ -248,6 +253,7 @@ func (s *Server) conclude(ctx context.Context, t *turn, end *project.End) {
 		if t != nil && s.current == t {
 			s.current = nil
 		}
+		s.suggestAfter(result)
 	})
 	if t != nil {
 		close(t.over)

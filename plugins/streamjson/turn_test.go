@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dsh/kernel/kerneltest"
+	"dsh/plugins"
+	"dsh/profiles"
 )
 
 const (
@@ -333,5 +337,27 @@ func TestBackground(t *testing.T) {
 	order := strings.Join(kinds(lines), " ")
 	if strings.Count(order, "system/task_started") != 1 || strings.Count(order, "system/task_notification") != 1 {
 		t.Errorf("got %s", order)
+	}
+}
+
+// Output text is the result alone.
+func TestPlainText(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Chdir(dir)
+	must(t, os.WriteFile("model.yaml", []byte(script), 0o600))
+	b := kerneltest.Boot(t, kerneltest.Options{
+		Profile: "stream-json", FS: profiles.FS, Plugins: plugins.Builtin(),
+		Sets: []string{"scripted.script=model.yaml", "front.inputFormat=text", "front.outputFormat=text"},
+	})
+	_, err := b.In.WriteString("one\n")
+	must(t, err)
+	must(t, b.In.Close())
+	code := b.WaitExit(t)
+	out := make([]byte, 100)
+	n, err := b.Out.Read(out)
+	must(t, err)
+	if string(out[:n]) != "said one\n" || code != 0 {
+		t.Errorf("code %d: %q", code, out[:n])
 	}
 }

@@ -14,6 +14,8 @@ const (
 	TypeAssistant   = "assistant"
 	TypeStreamEvent = "stream_event"
 	TypeResult      = "result"
+	// TypePromptSuggestion stands behind the result of a turn.
+	TypePromptSuggestion = "prompt_suggestion"
 	// The lines for older scripts (spec stream-json 3.14).
 	TypeText       = "text"
 	TypeToolStart  = "tool_start"
@@ -239,6 +241,11 @@ type (
 		Name      string `json:"name"`
 		Content   string `json:"content"`
 		IsError   bool   `json:"is_error"`
+	}
+	// PromptSuggestion is what the user may say next (spec stream-json 3.9).
+	PromptSuggestion struct {
+		Head
+		Suggestion string `json:"suggestion"`
 	}
 	// LegacyUsage is what a turn has used. CostUSD is that of the turn.
 	LegacyUsage struct {

@@ -24,6 +24,7 @@ const (
 	ReasonHookStopped      = "hook_stopped"
 	ReasonStopHook         = "stop_hook_prevented"
 	ReasonDeferred         = "tool_deferred"
+	ReasonStructured       = "structured_output_retry_exhausted"
 	ReasonModelError       = "model_error"
 )
 
@@ -48,8 +49,8 @@ type Result struct {
 	DurationAPIMs int64 `json:"duration_api_ms"`
 	// NumTurns counts the answers of the model in the main thread.
 	NumTurns int `json:"num_turns"`
-	// Result is the last text of the main thread that is not blank, or the text of
-	// the error.
+	// Result is the last text of the main thread that is not blank, or the JSON text
+	// of StructuredOutput, or the text of the error.
 	Result string `json:"result"`
 	// StopReason is why the last answer ended, null without one.
 	StopReason *string `json:"stop_reason"`

@@ -9,8 +9,8 @@ import (
 // client that lets its pipe fill up must not hold up the work (spec stream-json
 // 1.6). What finds no room is dropped.
 type Stderr struct {
-	lines chan []byte
-	done  chan struct{}
+	lines      chan []byte
+	stop, done chan struct{}
 }
 
 const (
@@ -22,14 +22,22 @@ const (
 
 // NewStderr writes to w until Close.
 func NewStderr(w io.Writer) *Stderr {
-	s := &Stderr{lines: make(chan []byte, stderrLines), done: make(chan struct{})}
+	s := &Stderr{lines: make(chan []byte, stderrLines), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		for line := range s.lines {
-			if line == nil {
+		for {
+			select {
+			case line := <-s.lines:
+				_, _ = w.Write(line) // there is nowhere to say so
+				continue
+			default:
+			}
+			select {
+			case line := <-s.lines:
+				_, _ = w.Write(line)
+			case <-s.stop:
 				return
 			}
-			_, _ = w.Write(line) // there is nowhere to say so
 		}
 	}()
 	return s
@@ -47,18 +55,12 @@ func (s *Stderr) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close waits for what was taken, as long as somebody reads it. Later writes go
-// nowhere.
+// Close waits for what was taken, as long as somebody reads it. It is called once;
+// what is written later may go nowhere.
 func (s *Stderr) Close() {
-	timer := time.NewTimer(stderrLimit)
-	defer timer.Stop()
-	select {
-	case s.lines <- nil:
-	case <-timer.C:
-		return
-	}
+	close(s.stop)
 	select {
 	case <-s.done:
-	case <-timer.C:
+	case <-time.After(stderrLimit):
 	}
 }

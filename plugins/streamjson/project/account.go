@@ -12,7 +12,8 @@ import (
 type account struct {
 	info   func(provider, model string) llm.Info
 	models map[string]*modelAccount
-	cost   float64
+	// cost is that of the process, past what the session had cost before it.
+	cost, past float64
 }
 
 type modelAccount struct {
@@ -48,6 +49,16 @@ func (a *account) add(provider, model string, u *sdkproto.Usage) {
 		a.cost += cost
 	}
 }
+
+// before counts what was used before the process: the total has it, the accounts
+// of the models, which are those of the process, have not (spec stream-json 3.7).
+func (a *account) before(provider, model string, u *sdkproto.Usage) {
+	one := account{info: a.info, models: map[string]*modelAccount{}}
+	one.add(provider, model, u)
+	a.past += one.cost
+}
+
+func (a *account) total() float64 { return a.past + a.cost }
 
 func (a *account) byModel() map[string]streamjson.ModelUsage {
 	all := make(map[string]streamjson.ModelUsage, len(a.models))

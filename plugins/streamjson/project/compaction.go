@@ -26,13 +26,18 @@ func (p *Projector) compacting(now int64, s *sdkproto.CompactionStart) *End {
 
 // summarised counts what the summary of a history cost, of any thread.
 func (p *Projector) summarised(s *sdkproto.CompactionSummary) *End {
+	summarised(s, p.account.add)
+	return nil
+}
+
+// summarised counts the requests of a summary, one by one.
+func summarised(s *sdkproto.CompactionSummary, count func(provider, model string, u *sdkproto.Usage)) {
 	if len(s.Requests) == 0 {
-		p.account.add(s.Provider, s.Model, s.Usage)
+		count(s.Provider, s.Model, s.Usage)
 	}
 	for i := range s.Requests {
-		p.account.add(s.Provider, s.Model, &s.Requests[i])
+		count(s.Provider, s.Model, &s.Requests[i])
 	}
-	return nil
 }
 
 func (p *Projector) compacted(now int64, s *sdkproto.CompactionEnd) *End {

@@ -125,8 +125,33 @@ func (p *Projector) Child(spec agent.Spec) {
 // those of Local that failed included.
 func (p *Projector) Overspent() { p.overspent = true }
 
-// Cost is what the session has cost so far, in US dollars.
+// Past takes a record that a session which goes on, or a subagent of it, had
+// before this process: the total cost begins with what it had come to.
+func (p *Projector) Past(r *session.Record) {
+	switch r.Event.Type {
+	case sdkproto.TypeAssistantMessage:
+		with(r, func(m *sdkproto.AssistantMessage) *End {
+			p.account.before(m.Message.Source.Provider, m.Message.Source.Model, m.Usage)
+			return nil
+		})
+	case sdkproto.TypeCompactionSummary:
+		with(r, func(s *sdkproto.CompactionSummary) *End {
+			summarised(s, p.account.before)
+			return nil
+		})
+	case sdkproto.TypePromptSuggestion:
+		with(r, func(s *sdkproto.PromptSuggestion) *End {
+			p.account.before(s.Provider, s.Model, s.Usage)
+			return nil
+		})
+	}
+}
+
+// Cost is what the session has cost in this process so far, in US dollars.
 func (p *Projector) Cost() float64 { return p.account.cost }
+
+// Total is Cost with what the session had cost before this process.
+func (p *Projector) Total() float64 { return p.account.total() }
 
 // Entry takes the next entry of the session, or of a subagent, and gives the
 // lines that it adds, in order; end is not nil when it ends a turn of the session.

@@ -12,6 +12,7 @@ import (
 
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
+	"dsh/plugins/streamjson/structured"
 	"dsh/sdkproto"
 	"dsh/sdkproto/streamjson"
 )
@@ -53,6 +54,8 @@ type turn struct {
 	failed bool
 	// deferred is the call that a hook has put off.
 	deferred call
+	// output is the structured output, nil without one.
+	output json.RawMessage
 }
 
 // record takes a fact of the main thread.
@@ -74,6 +77,11 @@ func (p *Projector) record(ctx context.Context, r *session.Record) *End {
 		with(r, func(h *sdkproto.RequestHeader) *End { return p.header(r.Event.Time, h) })
 	case sdkproto.TypeCompactionStart:
 		with(r, func(s *sdkproto.CompactionStart) *End { return p.compacting(r.Event.Time, s) })
+	case sdkproto.TypePromptSuggestion:
+		with(r, func(s *sdkproto.PromptSuggestion) *End {
+			p.account.add(s.Provider, s.Model, s.Usage)
+			return nil
+		})
 	case sdkproto.TypeCompactionSummary:
 		with(r, p.summarised)
 	case sdkproto.TypeCompactionEnd:
@@ -103,6 +111,8 @@ func (p *Projector) record(ctx context.Context, r *session.Record) *End {
 			}
 			return nil
 		})
+	case sdkproto.TypeStructuredOutput:
+		with(r, func(o *sdkproto.StructuredOutput) *End { t.output = normal(o.Value); return nil })
 	case sdkproto.TypeApprovalAsked, sdkproto.TypePermissionDecision:
 		p.main.decided(p, r)
 	case sdkproto.TypeTurnEnd:
@@ -271,7 +281,11 @@ func (p *Projector) ended(t *turn, now int64, why *sdkproto.TurnEndReason) *End 
 	}
 	switch why.Kind {
 	case sdkproto.EndCompleted:
-		return p.succeed(t, streamjson.ReasonCompleted, t.text)
+		text := t.text
+		if len(t.output) > 0 && len(t.output) <= maxContent/2 { // the line has it twice
+			text = string(t.output)
+		}
+		return p.succeed(t, streamjson.ReasonCompleted, text)
 	case sdkproto.EndMaxTokens:
 		t.reason = streamjson.StopMaxTokens
 		return p.succeed(t, streamjson.ReasonCompleted, t.text)
@@ -293,6 +307,9 @@ func (p *Projector) ended(t *turn, now int64, why *sdkproto.TurnEndReason) *End 
 	case sdkproto.EndDeferred:
 		return p.deferred(t)
 	case sdkproto.EndError:
+		if why.Error != nil && why.Error.Code == structured.CodeRetries {
+			return p.fail(t, streamjson.ResultStructured, streamjson.ReasonStructured, why.Error.Message)
+		}
 		if why.Error != nil && ofAPI(why.Error) {
 			return p.apiFailed(t, why.Error)
 		}
@@ -405,9 +422,9 @@ func (p *Projector) end(t *turn, subtype, reason, text string) *End {
 	r := &streamjson.Result{
 		Head:       p.head(streamjson.TypeResult, subtype),
 		DurationMs: max(p.options.Now().Sub(t.began).Milliseconds(), 0), DurationAPIMs: t.apiMs, NumTurns: t.answers, Result: text,
-		TotalCostUSD: p.account.cost, ModelUsage: p.account.byModel(), TerminalReason: reason,
+		TotalCostUSD: p.account.total(), ModelUsage: p.account.byModel(), TerminalReason: reason,
 		Usage:             streamjson.TurnUsage{Usage: usage(&t.usage), ServiceTier: "standard"},
-		PermissionDenials: []streamjson.Denial{},
+		PermissionDenials: []streamjson.Denial{}, StructuredOutput: t.output,
 	}
 	if subtype != streamjson.ResultSuccess {
 		r.IsError, r.Errors = true, []string{text}
