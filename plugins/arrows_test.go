@@ -38,6 +38,8 @@ var keepers = map[string][]string{
 	"google.golang.org/grpc":             {"kernel/external/", "sdkproto/plugin/"},
 	"github.com/sourcegraph/jsonrpc2":    {"plugins/jsonrpc/", "plugins/toollsp/"},
 	"github.com/modelcontextprotocol":    {"plugins/mcp/"},
+	"github.com/JohannesKaufmann":        {"plugins/toolweb/"},
+	"golang.org/x/net/html":              {"plugins/toolweb/"},
 	"golang.org/x/oauth2":                {"plugins/mcp/"},
 	"go.uber.org/fx":                     {"kernel/*.go", "kernel/external/plugin.go", "plugins/*/plugin.go"},
 	"go.uber.org/dig":                    {"kernel/*.go"},

@@ -36,6 +36,7 @@ import (
 	"dsh/plugins/toollsp"
 	"dsh/plugins/toolsearch"
 	"dsh/plugins/tooltodo"
+	"dsh/plugins/toolweb"
 )
 
 // Builtin lists the plugins that a profile row can use by name.
@@ -74,5 +75,6 @@ func Builtin() []kernel.Plugin {
 		toollsp.Plugin,
 		toolsearch.Plugin,
 		tooltodo.Plugin,
+		toolweb.Plugin,
 	}
 }

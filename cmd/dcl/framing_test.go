@@ -413,9 +413,15 @@ func TestTooLongFrames(t *testing.T) {
 	t.Parallel()
 	h := newRoom(t).script(echoModel).start("--set", "front.maxLine=10000")
 	more := strings.Repeat("a", 50_000)
-	h.send(`{"type":"user","message":{"role":"user","content":"` + more + `"}}`)
-	if result := h.result(1); result["subtype"] != "error_during_execution" || !strings.Contains(result["result"].(string), "10000") {
-		t.Errorf("result %v", result)
+	for i, line := range []string{
+		`{"type":"user","message":{"role":"user","content":"` + more + `"}}`,
+		`{"message":{"role":"user","content":"` + more + `"},"type":"user"}`,
+		`{"message":{"content":[{"type":"text","text":"` + more + `"}],"role":"user"},"type":"user"}`,
+	} {
+		h.send(line)
+		if result := h.result(i + 1); result["subtype"] != "error_during_execution" || !strings.Contains(result["result"].(string), "10000") {
+			t.Errorf("result %v", result)
+		}
 	}
 	h.send(`{"type":"control_request","request_id":"long","request":{"subtype":"initialize","appendSystemPrompt":"` + more + `"}}`)
 	answer := h.wait("an answer", func(l object) bool { return dig(l, "response", "request_id") == "long" })
@@ -424,7 +430,7 @@ func TestTooLongFrames(t *testing.T) {
 	}
 	h.send(`{"type":"keep_alive","x":"` + more + `"}`)
 	h.user("small")
-	if result := h.result(2); result["result"] != "you said: small" {
+	if result := h.result(4); result["result"] != "you said: small" {
 		t.Errorf("result %v", result)
 	}
 	if code := h.end(); code != 0 {

@@ -136,7 +136,7 @@ func TestInterruptBySignal(t *testing.T) {
 // Decision R30: SIGHUP reads the profile again, in a turn, too, and ends nothing.
 func TestHangup(t *testing.T) {
 	t.Parallel()
-	h := newRoom(t).script(slowModel).start("--include-partial-messages")
+	h := newRoom(t).script(slowModel).start("--include-partial-messages", "--log-level", "info")
 	h.user("slow")
 	h.wait("the first words", func(l object) bool { return l["type"] == "stream_event" })
 	if err := h.cmd.Process.Signal(syscall.SIGHUP); err != nil {

@@ -199,7 +199,7 @@ func TestStructuredReminded(t *testing.T) {
 		}
 		const reminder = "its result has to be given with the tool StructuredOutput"
 		if strings.Contains(p.body(0), reminder) || !strings.Contains(p.body(1), reminder) {
-			t.Errorf("the second request does not remind: %s", p.body(1))
+			t.Errorf("the second request does not remind: %.3000s", p.body(1))
 		}
 		p.goesOnWithOutput(2)
 	})

@@ -347,8 +347,9 @@ func (j *Judge) other(s tool.Spec, members map[string]any) findings {
 	family := familyOf(s.Subject.Rule)
 	f := findings{
 		readOnly: s.ReadOnly, free: family == familyAgent, rest: "tool " + s.Name,
-		// A skill is somebody's instructions to the model (spec stream-json 9).
-		chosen: family == familySkill && !isPreset(j.Word),
+		// A skill is somebody's instructions to the model, and a search tells its words
+		// to a service (spec stream-json 9).
+		chosen: (family == familySkill || family == familySearch) && !isPreset(j.Word),
 	}
 	if s.Subject.Kind == tool.SubjectURL {
 		f.outside = "the call reaches " + cmp.Or(hostOf(subject), "an address that cannot be read")

@@ -20,8 +20,10 @@ var (
 	globSpec  = tool.Spec{Name: "glob", ReadOnly: true, Subject: tool.Subject{Rule: "Glob", Kind: tool.SubjectPattern, Member: "pattern", Dir: "path"}}
 	grepSpec  = tool.Spec{Name: "grep", ReadOnly: true, Subject: tool.Subject{Rule: "Grep", Kind: tool.SubjectPath, Member: "path"}}
 	fetchSpec = tool.Spec{Name: "web_fetch", ReadOnly: true, Subject: tool.Subject{Rule: "WebFetch", Kind: tool.SubjectURL, Member: "url"}}
-	skillSpec = tool.Spec{Name: "skill", ReadOnly: true, Subject: tool.Subject{Rule: "Skill", Kind: tool.SubjectText, Member: "name"}}
-	agentSpec = tool.Spec{Name: "subagent", Subject: tool.Subject{Rule: "Agent", Kind: tool.SubjectText, Member: "type"}}
+	// As the tool has it: nothing in the schema for a rule to name.
+	searchSpec = tool.Spec{Name: "WebSearch", ReadOnly: true, Subject: tool.Subject{Rule: "WebSearch"}}
+	skillSpec  = tool.Spec{Name: "skill", ReadOnly: true, Subject: tool.Subject{Rule: "Skill", Kind: tool.SubjectText, Member: "name"}}
+	agentSpec  = tool.Spec{Name: "subagent", Subject: tool.Subject{Rule: "Agent", Kind: tool.SubjectText, Member: "type"}}
 	// The ones of spec stream-json 9 that are no file and no command.
 	todoSpec     = tool.Spec{Name: "TodoWrite", ReadOnly: true}
 	questionSpec = tool.Spec{Name: "AskUserQuestion", AsksUser: true}

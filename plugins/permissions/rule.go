@@ -36,6 +36,8 @@ const (
 	familyAgent = "Agent"
 	familySkill = "Skill"
 	familyFetch = "WebFetch"
+	// Searches have no address that a rule could name.
+	familySearch = "WebSearch"
 )
 
 func familyOf(rule string) string {

@@ -105,6 +105,7 @@ func TestOtherRules(t *testing.T) {
 		{"WebFetch(domain:example.com)", fetchSpec, "https://example.com@evil.test/", approval.Ask, approval.Ask},
 		{"WebFetch(domain:example.com)", fetchSpec, "http://[bad", approval.Ask, approval.Deny},
 		{"WebFetch", fetchSpec, "https://x.test", approval.Allow, approval.Deny},
+		{"WebSearch", searchSpec, "", approval.Allow, approval.Deny},
 		{"Skill(review)", skillSpec, "review", approval.Allow, approval.Deny},
 		{"Skill(review *)", skillSpec, "review fast", approval.Allow, approval.Deny},
 		{"Skill(review *)", skillSpec, "review", approval.Allow, approval.Deny},
@@ -154,6 +155,7 @@ func TestModes(t *testing.T) {
 		{"MCP tool", mcpSpec, "", [8]string{ask, ask, deny, allow, deny, ask, allow, allow}},
 		{"MCP tool that reads", mcpRead, "", [8]string{allow, allow, allow, allow, allow, allow, allow, allow}},
 		{"web", fetchSpec, "https://x.test", [8]string{ask, ask, ask, allow, deny, allow, allow, allow}},
+		{"web search", searchSpec, "", [8]string{ask, ask, ask, allow, deny, allow, allow, allow}}, // spec stream-json 9
 		{"subagent", agentSpec, "x", [8]string{allow, allow, allow, allow, allow, allow, allow, allow}},
 		{"skill", skillSpec, "x", [8]string{ask, ask, ask, allow, deny, allow, allow, allow}},
 		{"list of steps", todoSpec, "", [8]string{allow, allow, allow, allow, allow, allow, allow, allow}},

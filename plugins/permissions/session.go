@@ -179,7 +179,13 @@ func (g *Gate) SetMode(sessionID, cwd, mode string) error {
 	root, _ := g.lineage(sessionID)
 	now := g.rootWord(root, cwd)
 	g.with(root, func(s *sessionState) { s.turnTo(mode, now) })
-	g.changed(root)
+	if mode == ModeBypass {
+		g.changed(root)
+		return nil
+	}
+	// A question that somebody is thinking about stays theirs to answer; what is not
+	// asked yet is judged anew (spec stream-json 4.4).
+	g.changes.Add(1)
 	return nil
 }
 

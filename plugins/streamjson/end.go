@@ -107,6 +107,7 @@ func (s *Server) startFailed(ctx context.Context, why error) int {
 	s.view.set(s.projector(false))
 	t := &turn{m: &message{}, began: time.Now(), over: make(chan struct{})}
 	end := s.local(t, why.Error(), true)
+	end.Result.DurationMs = 0
 	if s.Config.OutputFormat != FormatText {
 		s.put(ctx, end.Result)
 	}
@@ -298,15 +299,30 @@ func (s *Server) abandon(code int) {
 	})
 }
 
+// readerEvery is how often it is looked whether somebody still reads: while a
+// command runs there may be nothing to write for a long time.
+const readerEvery = 500 * time.Millisecond
+
 // watchOutput ends the process when nobody reads any more (case B75).
 func (s *Server) watchOutput(ctx context.Context) {
-	select {
-	case <-s.writer.Failed():
-		s.Log.Warn("standard output is broken; ending", "error", s.writer.Err())
-		s.abandon(kernel.ExitFailure)
-	case <-s.ended:
-	case <-ctx.Done():
+	look := time.NewTicker(readerEvery)
+	defer look.Stop()
+	for gone := false; !gone; {
+		select {
+		case <-s.writer.Failed():
+			s.Log.Warn("standard output is broken; ending", "error", s.writer.Err())
+			gone = true
+		case <-look.C:
+			if gone = s.Unread != nil && s.Unread(); gone {
+				s.Log.Warn("nobody reads standard output any more; ending")
+			}
+		case <-s.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
+	s.abandon(kernel.ExitFailure)
 }
 
 // isSilent reports whether no result is written any more.

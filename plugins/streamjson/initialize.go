@@ -107,6 +107,19 @@ func (s *Server) inOrder(call func(context.Context, hook.Call) (json.RawMessage,
 	}
 }
 
+// needed is inOrder for a hook without which no tool call runs: where the client
+// has closed its end that is a refusal like that of a question (case B09).
+func (s *Server) needed(call func(context.Context, hook.Call) (json.RawMessage, error)) func(context.Context, hook.Call) (json.RawMessage, error) {
+	ask := s.inOrder(call)
+	return func(ctx context.Context, in hook.Call) (json.RawMessage, error) {
+		out, err := ask(ctx, in)
+		if errors.Is(err, host.ErrClosed) {
+			s.refused(ctx)
+		}
+		return out, err
+	}
+}
+
 // apply registers what a request brings, under owner.
 func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamjson.Initialized, choices, error) {
 	if err := s.define(owner, in.Agents); err != nil {
@@ -122,9 +135,13 @@ func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamj
 		for _, m := range in.Hooks[event] {
 			onFailure = onFailure || m.OnFailure == "block"
 			for _, id := range m.HookCallbackIDs {
+				call := s.inOrder(host.Callback(s.host, id))
+				if event == hook.PreToolUse && m.OnFailure == "block" {
+					call = s.needed(host.Callback(s.host, id))
+				}
 				hooks = append(hooks, hook.Hook{
 					Event: event, Matcher: m.Matcher, Name: "callback", Limit: time.Duration(max(m.Timeout, 0) * float64(time.Second)),
-					BlockOnFailure: m.OnFailure == "block", Call: s.inOrder(host.Callback(s.host, id)),
+					BlockOnFailure: m.OnFailure == "block", Call: call,
 				})
 			}
 		}

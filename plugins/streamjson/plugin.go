@@ -53,7 +53,7 @@ func fromRow(p Params) *Server {
 	return New(Options{
 		Config: p.Config, Agents: p.Agents, Models: p.Models, Tools: p.Tools, Router: p.Router,
 		Owner: p.Self.Owner, Root: p.Self.Root, Ready: p.Self.Ready, Log: p.Self.Log,
-		In: p.Self.Stdio.In, Out: p.Self.Stdio.Out, Err: os.Stderr,
+		In: p.Self.Stdio.In, Out: p.Self.Stdio.Out, Unread: p.Self.Stdio.Unread, Err: os.Stderr,
 		Definitions: p.Definitions, Turns: p.Turns, Commands: p.Commands, Desk: p.Desk, Policy: p.Policy,
 		Hooks: p.Hooks, MCP: p.MCP, Images: p.Images, Settings: p.Settings,
 	})

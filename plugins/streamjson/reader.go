@@ -132,6 +132,15 @@ func (s *Server) refuseLong(prefix []byte) {
 	s.Log.Warn("skipped a line on standard input that is too long", "limitBytes", s.Config.MaxLine)
 	kind := memberText(prefix, "type")
 	switch kind {
+	case streamjson.TypeControlRequest, streamjson.TypeControlResponse, streamjson.TypeControlCancelRequest, streamjson.TypeUpdateEnvironment, streamjson.TypeKeepAlive:
+	default:
+		// The type may stand behind what is long, or be that of something inside.
+		message, request := bytes.Index(prefix, []byte(`"message"`)), bytes.Index(prefix, []byte(`"request"`))
+		if message >= 0 && (request < 0 || message < request) {
+			kind = streamjson.TypeUser
+		}
+	}
+	switch kind {
 	case streamjson.TypeUser:
 		m := readUser([]byte(`{"message":null}`))
 		m.bad = why

@@ -69,6 +69,9 @@ type Options struct {
 	Out, Err io.Writer
 
 	// The rest may be nil: then there is nothing of its kind.
+
+	// Unread reports whether nobody can read Out any more.
+	Unread      func() bool
 	Definitions *agent.Definitions
 	Turns       *agent.Hooks
 	Commands    *command.Registry

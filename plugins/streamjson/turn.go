@@ -60,7 +60,9 @@ func (s *Server) runTurn(ctx context.Context, t *turn, prepared error) {
 		return
 	}
 	if s.isInterrupted(t) {
-		refuse(errors.New(textAborted))
+		end := s.local(t, textAborted, true)
+		end.Result.TerminalReason = streamjson.ReasonAbortedStreaming // spec stream-json 11.2
+		s.conclude(ctx, t, end)
 		return
 	}
 	if prepared != nil {

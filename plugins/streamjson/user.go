@@ -115,8 +115,10 @@ func (m *message) readContent(raw json.RawMessage) error {
 			return fmt.Errorf("message.content[%d]: %w", i, err)
 		}
 		switch {
+		case b.Type == "text" && b.Text == nil:
+			return fmt.Errorf("message.content[%d]: a text block needs a text", i)
 		case b.Type == "text":
-			m.content = append(m.content, sdkproto.Text(b.Text))
+			m.content = append(m.content, sdkproto.Text(*b.Text))
 		case b.Type == "image" && b.Source != nil && b.Source.Type == "base64":
 			m.images = append(m.images, image{i, attachment.Upload{Base64: b.Source.Data, MediaType: b.Source.MediaType}})
 			m.content = append(m.content, sdkproto.Block{Type: sdkproto.BlockImage})

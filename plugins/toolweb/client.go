@@ -2,6 +2,7 @@ package toolweb
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -137,7 +138,7 @@ func (w *Web) explain(ctx context.Context, u *url.URL, err error) error {
 		return refuse("TIMEOUT", "%s does not answer within %v", host, time.Duration(w.config.Connect))
 	}
 	text := err.Error()
-	if u.Scheme == "https" && strings.Contains(text, "server gave HTTP response to HTTPS client") {
+	if record := (tls.RecordHeaderError{}); errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
 		text = "it speaks plain http where https was expected"
 	}
 	return refuse("FETCH_FAILED", "the request to %s failed: %s", host, clip(text, 500))

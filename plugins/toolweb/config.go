@@ -70,7 +70,7 @@ const (
 func defaults() Config {
 	return Config{
 		Connect: kernel.Duration(10 * time.Second), Timeout: kernel.Duration(60 * time.Second), Redirects: 10,
-		MaxBytes: 4 << 20, ResultBytes: 48 << 10, CacheFor: kernel.Duration(15 * time.Minute), CacheBytes: 32 << 20,
+		MaxBytes: 2 << 20, ResultBytes: 48 << 10, CacheFor: kernel.Duration(15 * time.Minute), CacheBytes: 32 << 20,
 		Search: Search{Count: 10, Timeout: kernel.Duration(30 * time.Second), Absent: absentHide},
 	}
 }

@@ -64,7 +64,7 @@ func (w *Web) markdown(doc string, at *url.URL) (title, text string) {
 		}
 		return r
 	}, doc)
-	root, err := html.ParseWithOptions(strings.NewReader(doc), html.ParseOptionEnableScripting(false))
+	root, err := html.Parse(strings.NewReader(doc))
 	if err != nil {
 		return "", plain(doc) // it is nested too deep for the parser
 	}

@@ -56,7 +56,7 @@ type UserMessage struct {
 // UserBlock is a block of a user's message, of type text or image.
 type UserBlock struct {
 	Type   string       `json:"type"`
-	Text   string       `json:"text"`
+	Text   *string      `json:"text"`
 	Source *ImageSource `json:"source"`
 }
 

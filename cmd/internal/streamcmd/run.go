@@ -114,8 +114,8 @@ func (s *Surface) start(ctx context.Context, line *streamflags.Line) int {
 	in := &noticed{in: s.Pair.In}
 	opts.Stdio = &stdio.Pair{In: in, Out: s.Pair.Out}
 	said := &tee{w: s.Stderr}
-	stop := s.Reloadable(ctx, loaded, &opts)
-	defer stop()
+	// The profile is not read again: SIGHUP is the client's terminal going away, and
+	// ends the process (spec stream-json 1.7).
 	code := kernel.Run(ctx, s.Name, said, opts)
 	if code == kernel.ExitFailure && line.Stream() && !in.read.Load() {
 		return s.unstarted(line, said.reason(s.Name))
