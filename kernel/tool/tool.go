@@ -130,6 +130,10 @@ type Tool interface {
 	Call(ctx context.Context, in Invocation) (Result, error)
 }
 
+// CodePermissionDenied is the code of a call that policy, a hook or a person has
+// refused.
+const CodePermissionDenied = "PERMISSION_DENIED"
+
 // TextResult is a good outcome in plain text.
 func TextResult(text string) Result {
 	return Result{Content: []sdkproto.Block{sdkproto.Text(text)}}

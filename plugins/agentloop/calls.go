@@ -278,9 +278,12 @@ func (t *turn) appendResult(c *call) error {
 		c.result = tool.ErrorResult("ToolError", "TOOL_FAILED", fmt.Sprintf("Error: the result of %s cannot be recorded: %v", c.block.Name, err))
 		_, err = t.a.session.Append(t.resultDraft(c))
 	}
-	if c.result.IsError {
+	switch {
+	case c.result.Error != nil && c.result.Error.Code == tool.CodePermissionDenied:
+		// A refusal alone does not end a turn (spec stream-json 7.7).
+	case c.result.IsError:
 		t.failed++
-	} else {
+	default:
 		t.failed = 0
 	}
 	return err

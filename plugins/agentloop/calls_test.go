@@ -322,6 +322,8 @@ func TestLimits(t *testing.T) {
 	}{
 		"steps":        {func(_ int, y yield) { ask(y, callBlock("c", "good", "{}")) }, "turn/end 1 max-steps", 4},
 		"failed calls": {func(_ int, y yield) { ask(y, callBlock("c", "bad", "{}")) }, "turn/end 1 error TOO_MANY_FAILED_CALLS", 3},
+		// A refusal alone does not end a turn (spec stream-json 7.7).
+		"refused calls": {func(_ int, y yield) { ask(y, callBlock("c", "refused", "{}")) }, "turn/end 1 max-steps", 4},
 		"failed calls at once": {func(_ int, y yield) {
 			ask(y, callBlock("a", "bad", "{}"), callBlock("b", "bad", "{}"), callBlock("c", "gone", "{}"))
 		}, "turn/end 1 error TOO_MANY_FAILED_CALLS", 1},
@@ -333,6 +335,9 @@ func TestLimits(t *testing.T) {
 				r := newRig(t, func(p *agentloop.Params) { p.Config.MaxSteps, p.Config.MaxFailedCalls = 4, 3 })
 				r.tool("good", "r", echo)
 				r.tool("bad", "r", bad)
+				r.tool("refused", "r", func(context.Context, tool.Invocation) (tool.Result, error) {
+					return tool.ErrorResult("PermissionError", tool.CodePermissionDenied, "no"), nil
+				})
 				r.model.on(func(_ context.Context, n int, _ llm.Request, y yield) { tc.reply(n, y) })
 				a, rec := r.open("s")
 				send(t, a, "go")

@@ -10,7 +10,8 @@ import (
 type Config struct {
 	// MaxSteps ends a turn with reason max-steps after so many model answers.
 	MaxSteps int `json:"maxSteps"`
-	// MaxFailedCalls ends a turn as an error after so many failed calls in a row.
+	// MaxFailedCalls ends a turn as an error after so many failed calls in a row;
+	// calls that were refused are none.
 	MaxFailedCalls int `json:"maxFailedCalls"`
 	// Pool is how many parallel calls of one answer run at once.
 	Pool int `json:"pool"`

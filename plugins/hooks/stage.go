@@ -23,7 +23,6 @@ const order = tool.OrderGate - 5
 // Codes of the results of calls that did not run.
 const (
 	codeArguments = "INVALID_ARGUMENTS"
-	codeDenied    = "PERMISSION_DENIED"
 	codeDeferred  = "TOOL_DEFERRED"
 	codeStopped   = "STOPPED_BY_HOOK"
 )
@@ -95,7 +94,7 @@ func (c *call) before(ctx context.Context, t tool.Tool, in *tool.Invocation) (*t
 	switch {
 	case out.Decision == hook.Deny && c.e.with.Policy == nil:
 		// Nobody behind would act upon the advice.
-		res := tool.ErrorResult("PermissionError", codeDenied, cmp.Or(out.Reason, "A hook refused the call."))
+		res := tool.ErrorResult("PermissionError", tool.CodePermissionDenied, cmp.Or(out.Reason, "A hook refused the call."))
 		return &res, nil
 	case out.Decision == hook.Deny:
 		in.Advice = tool.Advice{Behavior: approval.Deny, Reason: cmp.Or(out.Reason, "A hook refused the call.")}
@@ -125,7 +124,7 @@ func (c *call) before(ctx context.Context, t tool.Tool, in *tool.Invocation) (*t
 func (c *call) after(ctx context.Context, in tool.Invocation, res tool.Result, err error, took time.Duration) (tool.Result, error) {
 	event := hook.PostToolUse
 	switch {
-	case err == nil && res.IsError && res.Error != nil && res.Error.Code == codeDenied:
+	case err == nil && res.IsError && res.Error != nil && res.Error.Code == tool.CodePermissionDenied:
 		event = hook.PermissionDenied
 	case err != nil, res.IsError:
 		event = hook.PostToolUseFailure

@@ -348,7 +348,7 @@ func orNone(res *tool.Result) tool.Result {
 // refused is the result of a call that may not run. What it says is for the
 // model (spec stream-json 7.7).
 func refused(message string) tool.Result {
-	return tool.ErrorResult("PermissionError", "PERMISSION_DENIED", message)
+	return tool.ErrorResult("PermissionError", tool.CodePermissionDenied, message)
 }
 
 // begin notes the turn of a root session's call and gives the session's own
