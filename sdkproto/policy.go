@@ -138,15 +138,15 @@ type ShadowedRange struct {
 // CompactionSummary is followed at once by the user/message that replaces the
 // range.
 type CompactionSummary struct {
-	CompactionID       string          `json:"compactionId"`
-	Summary            []Block         `json:"summary"`
-	ShadowedRange      ShadowedRange   `json:"shadowedRange"`
-	ShadowedSeqs       []int64         `json:"shadowedSeqs"`
-	ShadowedTokenCount int64           `json:"shadowedTokenCount"`
-	Provider           string          `json:"provider"`
-	Model              string          `json:"model"`
-	MaxTokens          int64           `json:"maxTokens,omitzero"`
-	Usage              *Usage          `json:"usage,omitzero"`
+	CompactionID       string        `json:"compactionId"`
+	Summary            []Block       `json:"summary"`
+	ShadowedRange      ShadowedRange `json:"shadowedRange"`
+	ShadowedSeqs       []int64       `json:"shadowedSeqs"`
+	ShadowedTokenCount int64         `json:"shadowedTokenCount"`
+	Provider           string        `json:"provider"`
+	Model              string        `json:"model"`
+	MaxTokens          int64         `json:"maxTokens,omitzero"`
+	Usage              *Usage        `json:"usage,omitzero"`
 	// Requests are the parts of Usage where several requests make it up: a price
 	// may depend on how long one is.
 	Requests  []Usage         `json:"requests,omitzero"`

@@ -83,7 +83,7 @@ func newGuard(allow []string) *guard {
 	g := &guard{}
 	for _, text := range allow {
 		if p, err := netip.ParsePrefix(text); err == nil {
-			g.allow = append(g.allow, netip.PrefixFrom(p.Addr().Unmap(), p.Bits()).Masked())
+			g.allow = append(g.allow, p.Masked())
 		}
 	}
 	return g

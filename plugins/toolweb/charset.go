@@ -37,7 +37,7 @@ func decode(body []byte, label string, markup, cut bool) string {
 	case e != nil:
 		return through(e, body)
 	case known, utf8.Valid(whole(body, cut)):
-		return string(body)
+		return string(whole(body, cut))
 	}
 	return through(charmap.Windows1252, body)
 }

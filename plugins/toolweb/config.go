@@ -79,7 +79,7 @@ func defaults() Config {
 func (c *Config) Validate() error {
 	var allow error
 	for i, text := range c.AllowAddresses {
-		if _, err := netip.ParsePrefix(text); err != nil {
+		if p, err := netip.ParsePrefix(text); err != nil || p.Addr().Is4In6() {
 			allow = errors.Join(allow, &kernel.FieldError{
 				Pointer: fmt.Sprintf("/allowAddresses/%d", i),
 				Msg:     fmt.Sprintf("%q is no block of addresses; write one like 10.0.0.0/8 or ::1/128", text),

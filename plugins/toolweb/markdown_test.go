@@ -76,6 +76,7 @@ func TestHostilePages(t *testing.T) {
 		{"deep lists", strings.Repeat("<ul><li>", 150) + fill("x<br>"), 12 * size, "x"},
 		{"wide numbers", strings.Repeat("<ol start=99999999999999><li>", 8) + fill("x<br>"), 20 * size, "x"},
 		{"wide cells", "<table>" + fill("<tr><td colspan=999999999 rowspan=999999999>x"), 4 * size, "x"},
+		{"one wide cell", "<table><tr><td colspan=999999>x<tr><td>y</table>", size, "x"},
 		{"spans that add up", "<table>" + fill("<tr><td colspan=50 rowspan=50>x"), 4 * size, "x"},
 		{"ragged table", "<table>" + strings.Repeat("<tr><td>x", 3000) + "<tr>" + strings.Repeat("<td>y", 3000) + "</table>", 4 * size, "y"},
 		{"one large cell", "<table>" + strings.Repeat("<tr><td>x", 1000) + "<tr><td>" + strings.Repeat("y", size) + "</table>", 2 * size, "yyy"},

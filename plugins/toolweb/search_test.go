@@ -161,6 +161,7 @@ func TestConfig(t *testing.T) {
 		{"all at once", func(c *Config) { c.MaxBytes, c.ResultBytes, c.Redirects = 1, 1, -1 },
 			"-1 is too small; use 0 or more\n1 is too small; use 1024 or more\n1 is too small; use 1024 or more"},
 		{"address", func(c *Config) { c.AllowAddresses = []string{"10.0.0.0/8", "10.0.0.1"} }, `"10.0.0.1" is no block of addresses; write one like 10.0.0.0/8 or ::1/128`},
+		{"address in the form of IPv6", func(c *Config) { c.AllowAddresses = []string{"::ffff:10.0.0.0/104"} }, `"::ffff:10.0.0.0/104" is no block of addresses; write one like 10.0.0.0/8 or ::1/128`},
 		{"no time", func(c *Config) { c.Timeout = 0 }, `0s is too short; use a time like "30s"`},
 		{"proxy", func(c *Config) { c.Proxy = "socks5://u:secret@h" }, "must be a URL like https://host/path"},
 		{"proxy with a login", func(c *Config) { c.Proxy = "http://u:p@h:3128" }, ""},
