@@ -181,7 +181,9 @@ func TestPlanApproved(t *testing.T) {
 				t.Errorf("permission_denials (-want +got):\n%s", diff)
 			}
 			// The line stands behind the call's result and before that of the turn.
-			last := h.at(func(l object) bool { return l["type"] == "system" && l["permissionMode"] == tc.told[len(tc.told)-1] && l["subtype"] == "status" })
+			last := h.at(func(l object) bool {
+				return l["type"] == "system" && l["permissionMode"] == tc.told[len(tc.told)-1] && l["subtype"] == "status"
+			})
 			left := h.at(func(l object) bool { return block(l)["tool_use_id"] == "call_1_2_1" })
 			if end := h.at(isType("result")); left < 0 || last < left || last > end {
 				t.Errorf("the mode is told in line %d, the call ends in line %d and the turn in line %d", last, left, end)

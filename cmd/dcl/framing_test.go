@@ -316,7 +316,7 @@ func TestLongFrames(t *testing.T) {
 			t.Parallel()
 			dialect := llmtest.DeepSeek()
 			server := llmtest.NewServer(t, dialect)
-			answer, argument := strings.Repeat("long answer ", 3<<20/12), strings.Repeat("x", 2<<20)
+			answer, argument := strings.Repeat(strings.Repeat("x", 8191)+" ", 3<<20/8192), strings.Repeat("x", 2<<20)
 			server.Script(
 				llmtest.Stream(dialect.Whole(sdkproto.Text("short"))),
 				llmtest.Stream(dialect.Whole(sdkproto.Text("short"))),

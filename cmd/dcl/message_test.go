@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -288,5 +289,74 @@ func TestStructuredResults(t *testing.T) {
 	}
 	if text := contentText(h.toolResults()[8]); !strings.Contains(text, "No such tool available: NoTool") {
 		t.Errorf("an unknown tool: %q", text)
+	}
+}
+
+// No line overtakes another: a hook of the host is called behind the lines of what it
+// is about, a server of the host behind those of the call (S072; spec stream-json 0.2
+// point 9, 3.1; peers/claude 16, 21).
+func TestQuestionsStandBehindTheirLines(t *testing.T) {
+	t.Parallel()
+	server := &sdkServer{tools: []object{aTool("echo")}}
+	h := newRoom(t).rounds([]use{{"mcp__app__echo", object{"text": "x"}}}).start("--allowedTools", "mcp__app").with(&answers{mcp: server.answer})
+	hooks := hooksOf(nil, "PreToolUse", "Stop")
+	hooks["sdkMcpServers"] = []string{"app"}
+	h.initialize(hooks)
+	const turns = 20
+	for n := range turns {
+		h.prompt(n + 1)
+	}
+	called, said, asked := 0, 0, map[any]int{}
+	for i, l := range h.all() {
+		switch b := block(l); {
+		case l["type"] == "assistant" && b["type"] == "tool_use":
+			called++
+		case l["type"] == "assistant":
+			said++
+		}
+		what := dig(l, "request", "input", "hook_event_name")
+		if method := dig(l, "request", "message", "method"); method == "tools/call" {
+			what = method
+		}
+		if what == nil {
+			continue
+		}
+		asked[what]++
+		if what == "Stop" && said != asked[what] || what != "Stop" && called != asked[what] {
+			t.Errorf("line %d, %v number %d, stands behind %d calls and %d texts", i+1, what, asked[what], called, said)
+		}
+	}
+	if diff := cmp.Diff(map[any]int{"PreToolUse": turns, "tools/call": turns, "Stop": turns}, asked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An image that Read gives is an array with the image in it, and its bytes stand in
+// the line once (spec stream-json 0.2 point 6, 3.4, 9).
+func TestReadOfAnImage(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	data, err := base64.StdEncoding.DecodeString(pixel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.write("a.png", string(data))
+	h := r.rounds([]use{{"Read", object{"file_path": r.work + "/a.png"}}}).start()
+	h.prompt(1)
+	results := h.toolResults()
+	content, _ := results[0]["content"].([]any)
+	if len(results) != 1 || len(content) == 0 || !cmp.Equal(content[len(content)-1], any(object{"type": "image", "source": object{"type": "base64", "media_type": "image/png", "data": pixel}})) {
+		t.Fatalf("results %v", results)
+	}
+	structured, _ := h.of("user")[0]["tool_use_result"].(object)
+	if structured["type"] != "image" || dig(structured, "file", "type") != "image/png" || dig(structured, "file", "originalSize") != float64(len(data)) {
+		t.Errorf("structured result %v", structured)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, raw := range h.raw {
+		if strings.Count(raw, pixel) > 1 {
+			t.Errorf("the bytes stand in the line twice: %s", raw)
+		}
 	}
 }

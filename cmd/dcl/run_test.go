@@ -96,16 +96,6 @@ func requests(id, subtype string, more object) string {
 	return wire(object{"type": "control_request", "request_id": id, "request": request})
 }
 
-// answerTo gives the response object to a control request, nil without one.
-func answerTo(lines []object, id string) (response object) {
-	for _, l := range lines {
-		if r, ok := l["response"].(object); ok && l["type"] == "control_response" && r["request_id"] == id {
-			response = r
-		}
-	}
-	return response
-}
-
 // kinds are the types of lines, with / and the subtype of those that have one.
 func kinds(lines []object) (list []string) {
 	for _, l := range lines {
@@ -126,17 +116,6 @@ func only(lines []object, kind string) (list []object) {
 		}
 	}
 	return list
-}
-
-// comes waits for a file of the workspace.
-func (r *room) comes(name string) {
-	r.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if r.exists(name) {
-			return
-		}
-	}
-	r.t.Fatalf("%s does not come to be", name)
 }
 
 // files lists what is below the data folder.

@@ -24,11 +24,12 @@ func (r *room) mark() string {
 	return mark
 }
 
-// gone waits until nothing runs that has a mark (rule 4 of the cases).
+// gone waits until nothing runs that has a mark (rule 4 of the cases). Where there was
+// no time to end a program it takes the system a few seconds.
 func gone(t *testing.T, mark string) {
 	t.Helper()
 	var left []int
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		var err error
 		if left, err = processtest.Marked(mark); err != nil {
 			t.Fatal(err)
@@ -68,6 +69,8 @@ func TestSignals(t *testing.T) {
 		result  bool
 	}{
 		"SIGTERM in a command":        {"hold", []os.Signal{syscall.SIGTERM}, 143, false},
+		"SIGHUP in a command":         {"hold", []os.Signal{syscall.SIGHUP}, 1, false},
+		"SIGHUP, idle":                {"", []os.Signal{syscall.SIGHUP}, 1, false},
 		"SIGTERM twice":               {"hold", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 143, false},
 		"SIGTERM, idle":               {"", []os.Signal{syscall.SIGTERM}, 143, false},
 		"SIGINT, idle":                {"", []os.Signal{os.Interrupt}, 130, false},
@@ -131,25 +134,6 @@ func TestInterruptBySignal(t *testing.T) {
 		t.Errorf("exit code %d, want 130", code)
 	}
 	gone(t, mark)
-}
-
-// Decision R30: SIGHUP reads the profile again, in a turn, too, and ends nothing.
-func TestHangup(t *testing.T) {
-	t.Parallel()
-	h := newRoom(t).script(slowModel).start("--include-partial-messages", "--log-level", "info")
-	h.user("slow")
-	h.wait("the first words", func(l object) bool { return l["type"] == "stream_event" })
-	if err := h.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "a note of it", func() bool { return strings.Contains(h.errorOutput(), "SIGHUP") })
-	h.user("next")
-	if result := h.result(2); result["result"] != "you said: next" {
-		t.Errorf("result %v", result)
-	}
-	if code := h.end(); code != 0 || len(h.of("result/success")) != 2 {
-		t.Errorf("exit code %d, %d results", code, len(h.of("result/success")))
-	}
 }
 
 // Spec stream-json 1.7, case B31: the hooks on the end of the session run when the

@@ -249,6 +249,18 @@ func TestStructuredRoots(t *testing.T) {
 	}
 }
 
+// TestStructuredLarge: a value whose text would make the line too long for clients
+// stands there once (case B01).
+func TestStructuredLarge(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 400_000)
+	h := newRoom(t).script(outputs(`{"s": "`+long+`"}`)).startWith(func(h *host) { h.long = true }, "--json-schema", `{"type":"object"}`)
+	h.user("go")
+	if result := h.result(1); dig(result, "structured_output", "s") != long || result["result"] != "working" {
+		t.Errorf("result %.300v", result)
+	}
+}
+
 // jsonText is a JSON text without the freedom of how characters are escaped.
 func jsonText(v any) string {
 	text, _ := v.(string)

@@ -149,8 +149,6 @@ func TestNoSuggestion(t *testing.T) {
 	for name, tc := range map[string]struct{ reply, prompt string }{
 		"a failed turn":         {"Never", "fail"},
 		"an interrupted turn":   {"Never", "hang"},
-		"a command":             {"Never", "/nothing"},
-		"a blank prompt":        {"Never", " "},
 		"an error":              {"[{error: {code: SERVER}}]", "go"},
 		"nothing":               {"[]", "go"},
 		"blank":                 {"' '", "go"},
@@ -179,6 +177,25 @@ func TestNoSuggestion(t *testing.T) {
 	}
 }
 
+// TestSuggestionWithoutModel: nothing follows a turn that needed no model, though
+// there was one before.
+func TestSuggestionWithoutModel(t *testing.T) {
+	t.Parallel()
+	h := newRoom(t).start("--prompt-suggestions")
+	h.user("hello")
+	h.suggestion(1)
+	for n, text := range []string{"/nothing", " "} {
+		h.user(text)
+		if got := h.result(n + 2); got["num_turns"] != 0.0 {
+			t.Errorf("result %v", got)
+		}
+	}
+	h.end()
+	if got := h.suggestions(); len(got) != 1 {
+		t.Errorf("suggestions %q", got)
+	}
+}
+
 // TestSuggestionOvertaken: the next message or an interrupt ends the request, and
 // no line comes; the result has not waited for it (S029).
 func TestSuggestionOvertaken(t *testing.T) {
@@ -199,8 +216,12 @@ func TestSuggestionOvertaken(t *testing.T) {
 			p.launch("--prompt-suggestions")
 			p.prompt(1)
 			waitsUntil(t, "the request", func() bool { return p.attempts() == 2 })
+			deadline := time.Now().Add(8 * time.Second) // by itself it ends after ten
 			overtake(p)
 			waitsUntil(t, "the end of the request", func() bool { return p.server.Gone() == 1 })
+			if time.Now().After(deadline) {
+				t.Error("the request was not ended")
+			}
 			if code := p.end(); code != 0 || len(p.suggestions()) != 0 {
 				t.Errorf("exit %d, suggestions %q", code, p.suggestions())
 			}
@@ -275,7 +296,8 @@ func TestSuggestionCost(t *testing.T) {
 	p.host = p.room.start(append(slices.Clone(flags), "--max-budget-usd", "0.00006")...)
 	p.prompt(1)
 	p.suggestion(1)
-	if got := p.prompt(2); got["subtype"] != "error_max_budget_usd" {
-		t.Errorf("the turn beyond the budget: %v", got)
+	asked := p.attempts()
+	if got := p.prompt(2); got["subtype"] != "error_max_budget_usd" || p.attempts() != asked {
+		t.Errorf("the turn beyond the budget: %v, after %d requests", got, p.attempts()-asked)
 	}
 }

@@ -148,10 +148,7 @@ func TestB41(t *testing.T) {
 				if got := endOf(result); (got != "success ok completed") != (tc.until != nil) {
 					t.Errorf("the end is %s", got)
 				}
-				var results []object
-				for _, b := range p.toolResults() {
-					results = append(results, b)
-				}
+				results := p.toolResults()
 				if len(results) != len(tc.want) {
 					t.Fatalf("%d results", len(results))
 				}

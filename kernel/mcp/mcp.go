@@ -67,6 +67,8 @@ type Servers interface {
 
 // ErrHostClosed is the error of a Host whose client has gone for good: no further
 // Call can succeed (spec stream-json 5.6).
+//
+//lint:ignore ST1005 these are the words of the wire (spec stream-json 5.6)
 var ErrHostClosed = errors.New("Stream closed")
 
 // Host carries JSON-RPC messages to a server that lives in the client of a front

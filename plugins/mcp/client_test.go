@@ -286,12 +286,3 @@ func never(ctx context.Context) (json.RawMessage, error) {
 	<-ctx.Done()
 	return nil, errors.Join(errWithdrawn, context.Cause(ctx))
 }
-
-func soon(t *testing.T, what string, done <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatal("waited in vain: " + what)
-	}
-}

@@ -62,9 +62,11 @@ func (g *Gate) changed(root string) {
 	}
 }
 
-// look ends the wait when the policy decides the call by now.
+// look ends the wait when the policy allows the call by now, or a rule refuses it.
+// What a stricter mode refuses stays asked about: it came before (spec
+// stream-json 4.4).
 func (q *question) look() {
-	if r := q.again(); r.Behavior != approval.Ask {
+	if r := q.again(); r.Behavior == approval.Allow || r.Behavior == approval.Deny && r.Rule != "" {
 		q.end(&settled{r})
 	}
 }

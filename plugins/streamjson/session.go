@@ -35,12 +35,14 @@ func (s *Server) find(ctx context.Context) error {
 		if known, err := s.stored(ctx, c.SessionID); err != nil || !known {
 			return err
 		}
+		//lint:ignore ST1005 these are the words of the wire (spec stream-json 1.7)
 		return fmt.Errorf("Session ID %s is already in use", c.SessionID)
 	case c.Fork && (c.Resume != "" || c.Continue):
 		return errors.New("forking a session is not supported yet: leave --fork-session out to go on with the session itself")
 	case c.Resume != "":
 		known, err := s.stored(ctx, c.Resume)
 		if err == nil && (!known || uuid.Validate(c.Resume) != nil) {
+			//lint:ignore ST1005 these are the words of the wire (spec stream-json 1.7)
 			err = fmt.Errorf("No conversation found with session ID: %s", clip(c.Resume))
 		}
 		if err != nil {

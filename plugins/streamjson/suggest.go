@@ -97,6 +97,7 @@ func (s *Server) suggestAfter(r *streamjson.Result) {
 		if err != nil {
 			s.Log.Debug("no prompt is suggested", "error", err)
 		}
+		_ = s.sub.Drain(ctx) // what it used counts when the line is read
 		s.with(func() { one.writing = s.suggestion == one && text != "" })
 		if one.writing {
 			s.say(s.work, streamjson.PromptSuggestion{Head: s.head(streamjson.TypePromptSuggestion, ""), Suggestion: text})

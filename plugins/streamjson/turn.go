@@ -50,13 +50,13 @@ func (s *Server) runTurn(ctx context.Context, t *turn, prepared error) {
 		head.UUID = m.uuid
 		s.say(ctx, streamjson.Replay{Head: head, ParentToolUseID: m.parent, Message: m.echo(), IsReplay: true})
 	}
-	refuse := func(err error) { s.conclude(ctx, t, s.local(t, err.Error(), true)) }
+	refuse := func(format string, args ...any) { s.conclude(ctx, t, s.local(t, fmt.Sprintf(format, args...), true)) }
 	if m.bad != nil {
-		refuse(fmt.Errorf("Invalid user message: %w", m.bad))
+		refuse("Invalid user message: %v", m.bad)
 		return
 	}
 	if s.isOverspent() {
-		refuse(fmt.Errorf("Reached maximum budget ($%v)", s.Config.MaxBudgetUSD))
+		refuse("Reached maximum budget ($%v)", s.Config.MaxBudgetUSD)
 		return
 	}
 	if s.isInterrupted(t) {
@@ -66,11 +66,11 @@ func (s *Server) runTurn(ctx context.Context, t *turn, prepared error) {
 		return
 	}
 	if prepared != nil {
-		refuse(prepared)
+		refuse("%v", prepared)
 		return
 	}
 	if err := s.keepImages(ctx, m); err != nil {
-		refuse(fmt.Errorf("Invalid user message: %w", err))
+		refuse("Invalid user message: %v", err)
 		return
 	}
 	switch {

@@ -157,3 +157,9 @@ func decoded(t *testing.T, raw string) (v any) {
 	}
 	return v
 }
+
+func TestDeclaration(t *testing.T) {
+	if err := kernel.CheckDeclaration(Plugin); err != nil {
+		t.Error(err)
+	}
+}

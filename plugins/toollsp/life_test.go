@@ -183,8 +183,11 @@ func TestPublished(t *testing.T) {
 	for name, sc := range map[string]script{
 		"with versions":    {Publish: one, PublishAfter: 400},
 		"without versions": {Publish: one, Unversioned: true},
+		"in parts":         {Publish: one, PublishAfter: 400, Early: json.RawMessage(`[{"range":{"start":{"line":0,"character":0}},"message":"first"}]`)},
+		"an old one first": {Publish: one, PublishAfter: 1500, Early: json.RawMessage(`[{"range":{"start":{"line":0,"character":0}},"message":"old"}]`), Old: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			x := setUp(t, sc)
 			x.Put("a.x", "name\n")
 			for range 2 {

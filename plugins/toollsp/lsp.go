@@ -194,7 +194,6 @@ func (l *LSP) pick(k key, how *launch, c *process.Confinement) (s *server, fresh
 	}
 	if s := l.servers[k]; s != nil {
 		s.users++
-		s.stopIdle()
 		return s, false, nil
 	}
 	recent := slices.DeleteFunc(l.deaths[k], func(at time.Time) bool { return time.Since(at) > deathWindow })

@@ -58,7 +58,11 @@ type script struct {
 	// PublishAfter milliseconds; Unversioned leaves the version away.
 	Publish      json.RawMessage
 	PublishAfter int
-	Unversioned  bool
+	// Early are diagnostics that it sends at once, before it knows all; Old has it give
+	// them the version before.
+	Early       json.RawMessage
+	Old         bool
+	Unversioned bool
 	// Modified is how often it says that something has changed before it answers.
 	Modified int
 	// Leave has it start a program that outlives it.
@@ -201,6 +205,13 @@ func serve(text string) {
 				params := map[string]any{"uri": p.TextDocument.URI, "version": p.TextDocument.Version, "diagnostics": sc.Publish}
 				if sc.Unversioned {
 					delete(params, "version")
+				}
+				if len(sc.Early) > len("null") {
+					early := map[string]any{"uri": p.TextDocument.URI, "version": p.TextDocument.Version, "diagnostics": sc.Early}
+					if sc.Old {
+						early["version"] = p.TextDocument.Version - 1
+					}
+					send(map[string]any{"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": early})
 				}
 				time.AfterFunc(time.Duration(sc.PublishAfter)*time.Millisecond, func() {
 					send(map[string]any{"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params})

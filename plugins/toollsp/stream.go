@@ -118,7 +118,12 @@ func (s *stream) Close() error {
 }
 
 // ReadObject implements jsonrpc2.ObjectStream.
-func (s *stream) ReadObject(v any) error {
+func (s *stream) ReadObject(v any) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("read a message: panic: %v", r)
+		}
+	}()
 	into, ok := v.(json.Unmarshaler)
 	if !ok {
 		return fmt.Errorf("read into %T: it reads no JSON", v)
@@ -134,7 +139,10 @@ func (s *stream) ReadObject(v any) error {
 			s.noise("a message of a language server cannot be read: "+err.Error(), data)
 			continue
 		}
-		return into.UnmarshalJSON(message)
+		if err := into.UnmarshalJSON(message); err != nil {
+			return fmt.Errorf("read a message: %w", err)
+		}
+		return nil
 	}
 }
 
@@ -179,13 +187,14 @@ func (s *stream) frame() ([]byte, error) {
 // contentLength reads a line of a header; noise without a line end may stand in
 // front of it.
 func contentLength(line []byte) (int, bool) {
-	const name = "content-length:"
-	at := bytes.LastIndex(bytes.ToLower(line), []byte(name))
-	if at < 0 {
-		return 0, false
+	name := []byte("content-length:")
+	for at := len(line) - len(name); at >= 0; at-- {
+		if bytes.EqualFold(line[at:at+len(name)], name) {
+			n, err := strconv.Atoi(string(bytes.TrimSpace(line[at+len(name):])))
+			return n, err == nil && n > 0
+		}
 	}
-	n, err := strconv.Atoi(string(bytes.TrimSpace(line[at+len(name):])))
-	return n, err == nil && n > 0
+	return 0, false
 }
 
 // tooLong answers the request whose answer is too long, so that nobody waits for it;

@@ -87,11 +87,36 @@ func TestSound(t *testing.T) {
 	}
 }
 
+// TestUnread: what a server does not read is bounded, and nobody waits for it.
+func TestUnread(t *testing.T) {
+	r, w := io.Pipe()
+	s := newStream(strings.NewReader(""), w, func(string, []byte) {})
+	text := strings.Repeat("x", maxUnsent/8)
+	n := 0
+	for ; n < 20; n++ {
+		if err := s.WriteObject(text); err != nil {
+			if !strings.Contains(err.Error(), "does not read") {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if n < 6 || n > 8 {
+		t.Errorf("%d messages were taken, want 7", n)
+	}
+	r.Close()
+	<-s.sent
+	if err := s.WriteObject("x"); err == nil {
+		t.Error("something was taken after the end")
+	}
+}
+
 // FuzzFrames: no bytes of a server make the reader panic or go on for ever.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("Content-Length: 2\r\n\r\n{}"))
 	f.Add([]byte("noise\nContent-Length: 99999999999999999999\r\n\r\n"))
 	f.Add([]byte("content-length:8\nX: y\n\n{\"id\":1}xContent-Length: 1\r\n\r\n1"))
+	f.Add([]byte("\x88\x88\x88\x88\x88\x88xContent-Length: 1\r\n\r\n1"))
 	f.Add([]byte("Content-Length: 40000000\r\n\r\n{\"id\":3,\"result\":"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, w := io.Pipe()

@@ -96,7 +96,7 @@ func TestIDs(t *testing.T) {
 			}
 		}
 	}
-	if streamjson.BlockUUID("m", 1) != streamjson.BlockUUID("m", 1) {
+	if one, again := streamjson.BlockUUID("m", 1), streamjson.BlockUUID("m", 1); one != again {
 		t.Error("a uuid does not follow from the message and the place")
 	}
 }

@@ -61,4 +61,11 @@ PLAN = {
     ],
     "loop forever": [[call("Bash", command="echo again", description="Say it")]] * 50,
     "who are you": [[text("{system}")]],
+    "count the files": [
+        [text("I count."), call("StructuredOutput", files="three", folder=".")],
+        [call("StructuredOutput", files=3)],
+    ],
+    "list the names": [[call("StructuredOutput", value=["one", "two"])]],
+    "only in prose": [[text("There are three files.")]],
+    "never right": [[call("StructuredOutput", files="three")]] * 50,
 }

@@ -138,6 +138,32 @@ class Suite(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(
             {events[0]["message"]["id"]}, {m.message_id for m in messages if isinstance(m, AssistantMessage)})
 
+    async def test_structured_output(self) -> None:
+        count = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"], "additionalProperties": False}
+        messages = await self.ask("count the files", output_format={"type": "json_schema", "schema": count})
+        result = self.result(messages)
+        self.assertEqual(("success", False, {"files": 3}), (result.subtype, result.is_error, result.structured_output))
+        self.assertEqual({"files": 3}, json.loads(result.result))
+        first, second = blocks(messages, ToolResultBlock)
+        self.assertTrue(first.is_error)
+        self.assertIn("/files", first.content)
+        self.assertIn("/folder", first.content)
+        self.assertFalse(second.is_error)
+
+    async def test_structured_output_list(self) -> None:
+        names = {"type": "array", "items": {"type": "string"}}
+        result = self.result(await self.ask(
+            "list the names", tools=[], permission_mode="plan", output_format={"type": "json_schema", "schema": names}))
+        self.assertEqual(("success", ["one", "two"]), (result.subtype, result.structured_output))
+
+    async def test_structured_output_never(self) -> None:
+        count = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
+        for prompt in ("only in prose", "never right"):
+            with self.subTest(prompt):
+                result = self.result(await self.failing(prompt, output_format={"type": "json_schema", "schema": count}))
+                self.assertEqual(("error_max_structured_output_retries", True), (result.subtype, result.is_error))
+                self.assertIsNone(result.structured_output)
+
     async def test_without_the_flag_nothing_streams(self) -> None:
         self.assertFalse([m for m in await self.ask("say hello") if isinstance(m, StreamEvent)])
 

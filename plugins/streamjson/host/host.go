@@ -22,6 +22,8 @@ import (
 )
 
 // ErrClosed: the client has closed its end, so nobody answers (case B09).
+//
+//lint:ignore ST1005 these are the words of the wire (spec stream-json 5.6)
 var ErrClosed = errors.New("Stream closed")
 
 // RefusedError is an error answer of the client.

@@ -2,7 +2,6 @@ package project_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -449,8 +448,4 @@ func asRead(entries []session.Entry) []session.Entry {
 		}
 	}
 	return out
-}
-
-func noImage(context.Context, *sdkproto.Attachment) ([]byte, error) {
-	return nil, fmt.Errorf("no such image")
 }
