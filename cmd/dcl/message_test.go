@@ -67,7 +67,7 @@ func TestInitOnce(t *testing.T) {
 }
 
 // What the host brings is in system/init: tools of its MCP servers and its agents
-// (checklist 40; S020, S076 but for LSP, which is not in this profile).
+// (checklist 40; S020, S076).
 func TestInitHasWhatTheHostBrings(t *testing.T) {
 	t.Parallel()
 	server := &sdkServer{tools: []object{aTool("add"), aTool("sub")}}
@@ -85,7 +85,7 @@ func TestInitHasWhatTheHostBrings(t *testing.T) {
 			}
 		}
 	}
-	has("tools", "mcp__calc__add", "mcp__calc__sub", "Read", "Write", "Edit", "Bash", "Glob", "Grep", "Skill", "NotebookEdit")
+	has("tools", "mcp__calc__add", "mcp__calc__sub", "Read", "Write", "Edit", "Bash", "Glob", "Grep", "Skill", "NotebookEdit", "LSP")
 	has("agents", "my-reviewer", "general-purpose")
 	if diff := cmp.Diff([]any{object{"name": "calc", "status": "connected"}}, init["mcp_servers"]); diff != "" {
 		t.Error(diff)

@@ -103,7 +103,7 @@ class Suite(unittest.IsolatedAsyncioTestCase):
         self.assertEqual("Hello from the model.", result.result.strip())
         first = next(m for m in messages if isinstance(m, SystemMessage))
         self.assertEqual("init", first.subtype)
-        for name in ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "TodoWrite"):
+        for name in ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "TodoWrite", "Skill", "NotebookEdit", "LSP"):
             self.assertIn(name, first.data["tools"])
         self.assertEqual(str(self.workspace), first.data["cwd"])
         self.assertEqual(self.model, first.data["model"])
