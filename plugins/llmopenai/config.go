@@ -127,7 +127,7 @@ func (c *Config) dialect() (chatwire.Dialect, error) {
 			if err != nil {
 				return d, err
 			}
-			d.CallIDs = pattern
+			d.CallIDs, d.CallIDForm = pattern.MatchString, *q.CallIDPattern
 		}
 	}
 	if d.KeyHeader != "" {

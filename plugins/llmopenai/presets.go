@@ -2,8 +2,9 @@ package llmopenai
 
 import (
 	"maps"
-	"regexp"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"dsh/plugins/internal/chatwire"
 )
@@ -31,7 +32,7 @@ func presets() map[string]preset {
 	openai := with(func(d *chatwire.Dialect) {
 		d.MaxTokens, d.SystemRole = "max_completion_tokens", "developer"
 		d.Effort, d.EmptyContent = chatwire.EffortField, chatwire.ContentNull
-		d.CallIDs, d.CallIDLength = regexp.MustCompile(`^.{1,40}$`), 24
+		d.CallIDs, d.CallIDForm, d.CallIDLength = upTo40, "1 to 40 characters", 24
 	})
 	azure := openai
 	azure.KeyHeader = "api-key"
@@ -47,13 +48,22 @@ func presets() map[string]preset {
 		})},
 		"mistral": {baseURL: "https://api.mistral.ai/v1", dialect: with(func(d *chatwire.Dialect) {
 			d.StreamUsage = false
-			d.CallIDs, d.CallIDLength = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`), 9
+			d.CallIDs, d.CallIDForm, d.CallIDLength = nineLetters, "nine letters and digits", 9
 		})},
 		"ollama": {baseURL: "http://127.0.0.1:11434/v1", dialect: with(func(d *chatwire.Dialect) {
 			d.Effort = chatwire.EffortField
 		})},
 		"vllm": {baseURL: "http://127.0.0.1:8000/v1", dialect: plain},
 	}
+}
+
+// upTo40 and nineLetters are the ids of calls that OpenAI and Mistral take. They
+// are no patterns, because every start would pay for compiling them.
+func upTo40(id string) bool { return id != "" && utf8.RuneCountInString(id) <= 40 }
+
+func nineLetters(id string) bool {
+	const may = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return len(id) == 9 && strings.Trim(id, may) == ""
 }
 
 func presetNames() []string { return slices.Sorted(maps.Keys(presets())) }

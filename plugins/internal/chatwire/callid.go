@@ -10,7 +10,7 @@ const maxCallID = sha256.Size
 
 // callID gives an id that the endpoint takes: the same for the same id, always.
 func (d *Dialect) callID(id string) string {
-	if d.CallIDs == nil || d.CallIDs.MatchString(id) {
+	if d.CallIDs == nil || d.CallIDs(id) {
 		return id
 	}
 	return hashID(id, d.CallIDLength)

@@ -11,7 +11,6 @@ package chatwire
 import (
 	"errors"
 	"fmt"
-	"regexp"
 )
 
 // Dialect says how one endpoint differs. The zero value sends the least.
@@ -34,10 +33,11 @@ type Dialect struct {
 	// EmptyContent is the content of an answer that has only tool calls, one of
 	// the Content constants.
 	EmptyContent string
-	// CallIDs matches the ids of tool calls that the endpoint takes; nil takes
+	// CallIDs reports whether the endpoint takes an id of a tool call; nil takes
 	// all. Another id is replaced by CallIDLength letters and digits that are made
-	// of it.
-	CallIDs      *regexp.Regexp
+	// of it. CallIDForm tells people what CallIDs takes.
+	CallIDs      func(id string) bool
+	CallIDForm   string
 	CallIDLength int
 	// KeyHeader is the header of the key; "" is authorization, where "Bearer "
 	// goes before it.
@@ -83,8 +83,8 @@ func (d *Dialect) Validate() error {
 	one("effort", d.Effort, EffortNone, EffortField, EffortThinking, EffortObject)
 	one("emptyContent", d.EmptyContent, ContentEmpty, ContentNull, ContentOmit)
 	if d.CallIDs != nil {
-		if made := d.callID("an id"); d.CallIDLength < 1 || d.CallIDLength > maxCallID || !d.CallIDs.MatchString(made) {
-			errs = append(errs, fmt.Errorf("callIdLength %d makes ids that do not match %s; use another length, at most %d, or a pattern for letters and digits", d.CallIDLength, d.CallIDs, maxCallID))
+		if made := d.callID("an id"); d.CallIDLength < 1 || d.CallIDLength > maxCallID || !d.CallIDs(made) {
+			errs = append(errs, fmt.Errorf("callIdLength %d makes ids that do not match %s; use another length, at most %d, or a pattern for letters and digits", d.CallIDLength, d.CallIDForm, maxCallID))
 		}
 	}
 	return errors.Join(errs...)

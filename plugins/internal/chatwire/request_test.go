@@ -177,7 +177,9 @@ func TestDialects(t *testing.T) {
 		{"temperature and stop", func(_ *Dialect, r *llm.Request) {
 			r.Header.Config.Temperature, r.Header.Config.Stop = &temperature, []string{"x", "y"}
 		}, `"max_tokens":9,"temperature":0.5,"stop":["x","y"]}`},
-		{"ids that match", func(d *Dialect, _ *llm.Request) { d.CallIDs, d.CallIDLength = regexp.MustCompile(`^[a-z0-9_]{6}$`), 6 }, `"tool_calls":[{"id":"call_1",`},
+		{"ids that match", func(d *Dialect, _ *llm.Request) {
+			d.CallIDs, d.CallIDLength = regexp.MustCompile(`^[a-z0-9_]{6}$`).MatchString, 6
+		}, `"tool_calls":[{"id":"call_1",`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d, req := deepseekDialect(), llm.Request{Header: sdkproto.Header{Config: sdkproto.RequestConfig{Model: "m", MaxTokens: 9}}, Messages: call}
@@ -192,14 +194,14 @@ func TestDialects(t *testing.T) {
 	}
 	t.Run("ids that do not match", func(t *testing.T) {
 		d := deepseekDialect()
-		d.CallIDs, d.CallIDLength = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`), 9
+		d.CallIDs, d.CallIDLength = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`).MatchString, 9
 		got := encode(t, d, llm.Request{Messages: append(call, call...)})
 		ids := regexp.MustCompile(`"(?:id|tool_call_id)":"([^"]*)"`).FindAllStringSubmatch(got, -1)
 		if len(ids) != 4 || ids[0][1] != ids[1][1] || ids[2][1] != ids[3][1] || ids[0][1] == ids[2][1] {
 			t.Errorf("got ids %q", ids)
 		}
 		for _, id := range ids {
-			if !d.CallIDs.MatchString(id[1]) {
+			if !d.CallIDs(id[1]) {
 				t.Errorf("%q does not match", id[1])
 			}
 		}
@@ -213,7 +215,7 @@ func TestDialectValidate(t *testing.T) {
 		"systemRole":   func(d *Dialect) { d.SystemRole = "" },
 		"effort":       func(d *Dialect) { d.Effort = "" },
 		"emptyContent": func(d *Dialect) { d.EmptyContent = "" },
-		"callIdLength": func(d *Dialect) { d.CallIDs, d.CallIDLength = regexp.MustCompile(`^x+$`), 9 },
+		"callIdLength": func(d *Dialect) { d.CallIDs, d.CallIDLength = regexp.MustCompile(`^x+$`).MatchString, 9 },
 	} {
 		d := deepseekDialect()
 		change(&d)
