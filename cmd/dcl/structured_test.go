@@ -182,6 +182,25 @@ func TestStructuredNever(t *testing.T) {
 	}
 }
 
+// TestStructuredAnew: attempts and the reminder count for one turn.
+func TestStructuredAnew(t *testing.T) {
+	t.Parallel()
+	h := newRoom(t).script(`
+rules:
+  - when: {step: 1}
+    reply: prose
+  - when: {step: 5}
+    reply: [{call: {tool: StructuredOutput, args: {name: x}}}]
+  - reply: [{call: {tool: StructuredOutput, args: {n: 1}}}]
+`).start("--json-schema", person)
+	for n := 1; n <= 3; n++ {
+		h.user("go")
+		if result := h.result(n); dig(result, "structured_output", "name") != "x" || result["num_turns"] != 5.0 {
+			t.Errorf("result %d: %v", n, result)
+		}
+	}
+}
+
 // TestStructuredReminded: the reminder is a message of the model's history, and a
 // model that heeds it succeeds.
 func TestStructuredReminded(t *testing.T) {
@@ -413,7 +432,12 @@ func TestStructuredHooks(t *testing.T) {
 	if result := h.result(1); dig(result, "structured_output", "name") != "x" {
 		t.Errorf("result %v", result)
 	}
-	if input := <-seen; dig(input, "tool_input", "name") != "x" {
-		t.Errorf("hook input %v", input)
+	select {
+	case input := <-seen:
+		if dig(input, "tool_input", "name") != "x" {
+			t.Errorf("hook input %v", input)
+		}
+	default:
+		t.Error("no hook was called")
 	}
 }
