@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkCall is a call of a tool through a plugin, beside the same tool in the
-// harness: the difference is to be no more than a millisecond (issue 4).
+// harness: the difference is to be no more than a millisecond.
 func BenchmarkCall(b *testing.B) {
 	for _, size := range []int{10, 1000, 20_000} {
 		arguments := fmt.Sprintf(`{"what":"large","text":"%d"}`, size)
