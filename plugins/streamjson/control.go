@@ -87,6 +87,9 @@ func (s *Server) takeRequest(in streamjson.Input) {
 		}
 		s.inFlight[id] = r
 		s.barrier++ // user lines behind it wait (F18; checklist 27)
+		if s.operations[r.subtype].urgent {
+			s.urgentTaken++
+		}
 	})
 	if again {
 		r.cancel()
@@ -176,7 +179,23 @@ func (s *Server) finishRequest(r *request, response any, err error) {
 	if r.after != nil {
 		s.contain("what follows "+r.subtype, r.after)
 	}
-	s.with(func() { s.barrier-- })
+	s.with(func() {
+		s.barrier--
+		if s.operations[r.subtype].urgent {
+			s.urgentAnswered++
+		}
+	})
+}
+
+// answerFirst returns when the urgent requests that were read so far are
+// answered: what an interrupt ends has its result behind the answer (S041).
+func (s *Server) answerFirst() {
+	s.mu.Lock()
+	taken := s.urgentTaken
+	s.mu.Unlock()
+	if err := s.await(s.work, func() bool { return s.urgentAnswered >= taken }); err != nil {
+		s.Log.Debug("the answers to urgent requests were not waited for", "error", err)
+	}
 }
 
 // reply writes a control line.

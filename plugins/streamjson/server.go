@@ -142,6 +142,9 @@ type state struct {
 	// barrier counts the control requests that were read and are not done: what they
 	// change holds for the messages behind them.
 	barrier int
+	// urgentTaken and urgentAnswered count the urgent requests: what they end waits
+	// for their answers.
+	urgentTaken, urgentAnswered int
 	// initialized says that an initialize has succeeded; initDue that system/init
 	// may be written, and initDone that it was.
 	initialized, initDue, initDone bool

@@ -231,6 +231,7 @@ func (s *Server) drop(t *turn) {
 // stream-json 0.4); the next message is taken only behind it.
 func (s *Server) conclude(ctx context.Context, t *turn, end *project.End) {
 	s.told.flush(ctx)
+	s.answerFirst()
 	result := end.Result
 	s.with(func() {
 		if t != nil && t.why != "" {
