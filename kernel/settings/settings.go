@@ -69,6 +69,14 @@ type Layer struct {
 	ServersOnly bool
 }
 
+// Flags is the layer above all files, which a client may change (spec stream-json
+// 4.8).
+type Flags interface {
+	// SetFlags replaces the layer by an object like that of a settings file; nil
+	// empties it. Watchers of the Source hear of it. An error changes nothing.
+	SetFlags(raw json.RawMessage) error
+}
+
 // Source gives the settings that hold in a folder. Its methods may be called
 // from any goroutine.
 type Source interface {

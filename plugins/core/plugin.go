@@ -9,6 +9,7 @@ import (
 	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/command"
+	"dsh/kernel/job"
 	"dsh/kernel/llm"
 	"dsh/kernel/prompt"
 	"dsh/kernel/tool"
@@ -22,7 +23,7 @@ type Config struct {
 }
 
 // Plugin is the row type "core".
-var Plugin = kernel.Define("core", "Provides the registries of models, tools, prompt sections, hooks, slash commands and approvers.",
+var Plugin = kernel.Define("core", "Provides the registries of models, tools, prompt sections, hooks, slash commands, approvers and background tasks.",
 	func() Config { return Config{} },
 	func(_ kernel.Instance, c Config) fx.Option {
 		pipeline := func() *tool.Pipeline {
@@ -31,9 +32,9 @@ var Plugin = kernel.Define("core", "Provides the registries of models, tools, pr
 			return p
 		}
 		return fx.Provide(llm.NewRouter, tool.NewRegistry, pipeline, prompt.NewSections,
-			agent.NewHooks, agent.NewDefinitions, command.NewRegistry, approval.NewDesk)
+			agent.NewHooks, agent.NewDefinitions, command.NewRegistry, approval.NewDesk, job.NewBoard)
 	},
 	kernel.Provides[*llm.Router](), kernel.Provides[*tool.Registry](),
 	kernel.Provides[*tool.Pipeline](), kernel.Provides[*prompt.Sections](),
-	kernel.Provides[*agent.Hooks](), kernel.Provides[*agent.Definitions](), kernel.Provides[*command.Registry](), kernel.Provides[*approval.Desk](),
+	kernel.Provides[*agent.Hooks](), kernel.Provides[*agent.Definitions](), kernel.Provides[*command.Registry](), kernel.Provides[*approval.Desk](), kernel.Provides[*job.Board](),
 )
