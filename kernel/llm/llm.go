@@ -129,6 +129,8 @@ const (
 	CodeMissingCredential = "MISSING_CREDENTIAL"
 	CodeInvalidCredential = "INVALID_CREDENTIAL"
 	CodeAborted           = "ABORTED"
+	// CodeBudget: a budget has no room for the request; it was not sent.
+	CodeBudget = "BUDGET_EXCEEDED"
 	// CodeInternal marks a failure of the harness itself.
 	CodeInternal = "INTERNAL"
 )
@@ -188,6 +190,7 @@ func (e *NoAdapterError) Error() string {
 type Router struct {
 	mu       sync.RWMutex
 	adapters []registered
+	guard    Guard
 }
 
 type registered struct {
@@ -230,6 +233,9 @@ func (r *Router) LookupAt(g kernel.Generation, provider string) (Adapter, error)
 	defer r.mu.RUnlock()
 	for _, x := range r.adapters {
 		if x.provider == provider && x.owner.LiveAt(g) {
+			if r.guard != nil {
+				return &guarded{x.adapter, r.guard}, nil
+			}
 			return x.adapter, nil
 		}
 	}
