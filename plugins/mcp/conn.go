@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"dsh/kernel/approval"
+	programs "dsh/plugins/internal/child"
 	"dsh/sdkproto/wirejson"
 )
 
@@ -482,7 +483,7 @@ func (c *conn) hold(by int) (sessionID string) {
 }
 
 // end ends the connection, and with it all calls, in the background.
-func (c *conn) end(g grace) {
+func (c *conn) end(g programs.Grace) {
 	c.ending.Do(func() {
 		c.mu.Lock()
 		notices := len(c.calls) > 0 || time.Since(c.withdrawn) < noticeTime
@@ -516,7 +517,7 @@ func (c *conn) gone() <-chan struct{} {
 		defer close(done)
 		c.background.Wait()
 		if c.child != nil {
-			<-c.child.gone
+			<-c.child.Gone()
 		}
 	}()
 	return done

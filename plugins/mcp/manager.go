@@ -26,6 +26,7 @@ import (
 	"dsh/kernel/prompt"
 	"dsh/kernel/settings"
 	"dsh/kernel/tool"
+	programs "dsh/plugins/internal/child"
 )
 
 const (
@@ -348,11 +349,11 @@ func (m *Manager) living() []*server {
 }
 
 // grace is how much patience a program gets.
-func (m *Manager) grace() grace {
+func (m *Manager) grace() programs.Grace {
 	if m.ending.Err() != nil || m.self.Owner.Context().Err() != nil {
-		return brisk
+		return brisk()
 	}
-	return calm
+	return calm()
 }
 
 func byPlace(a, b *server) int { return cmp.Or(a.place-b.place, cmp.Compare(a.name, b.name)) }

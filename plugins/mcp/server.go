@@ -384,7 +384,7 @@ func (s *server) gone(c *conn) {
 	case <-s.m.ending.Done():
 	case <-s.owner.Context().Done():
 	}
-	timer := time.NewTimer(brisk.kill)
+	timer := time.NewTimer(brisk().Kill)
 	defer timer.Stop()
 	select {
 	case <-gone:
@@ -392,8 +392,8 @@ func (s *server) gone(c *conn) {
 	case <-timer.C:
 	}
 	if c.child != nil {
-		c.child.kill()
-		<-c.child.gone
+		c.child.Kill()
+		<-c.child.Gone()
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 
 	contract "dsh/kernel/mcp"
+	"dsh/kernel/process"
 	"dsh/kernel/settings"
 	"dsh/sdkproto/wirejson"
 )
@@ -110,7 +110,7 @@ func (s *spec) resolve(credentials []string) (*target, error) {
 	for _, a := range s.Args {
 		t.args = append(t.args, value(a))
 	}
-	t.env = childEnv(os.Environ(), credentials)
+	t.env = process.Environment(os.Environ(), credentials, markerVariable, "PWD", "OLDPWD")
 	for _, name := range s.EnvFrom {
 		if v, ok := os.LookupEnv(name); ok {
 			t.env = append(t.env, name+"="+v)
@@ -208,22 +208,6 @@ func expand(text string) (out string, used []string, err error) {
 		b.WriteString(v)
 		text = after
 	}
-}
-
-// childEnv is the harness's environment without its credentials.
-func childEnv(parent, credentials []string) []string {
-	env := make([]string, 0, len(parent)+8)
-	for _, v := range parent {
-		name, _, _ := strings.Cut(v, "=")
-		is := func(other string) bool {
-			return name == other || runtime.GOOS == "windows" && strings.EqualFold(name, other)
-		}
-		if slices.ContainsFunc(credentials, is) || is(markerVariable) || is("PWD") || is("OLDPWD") {
-			continue
-		}
-		env = append(env, v)
-	}
-	return env
 }
 
 // clip bounds text from elsewhere to a number of bytes.

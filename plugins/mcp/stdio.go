@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	programs "dsh/plugins/internal/child"
 )
 
 // maxMessage bounds one message of a server, in bytes.
@@ -25,7 +27,7 @@ type stdioConn struct {
 	said     *talk
 	incoming chan jsonrpc.Message
 	outgoing chan outgoing
-	grace    func() grace
+	grace    func() programs.Grace
 
 	once   sync.Once
 	closed chan struct{}
@@ -38,7 +40,7 @@ type outgoing struct {
 	done chan error
 }
 
-func newStdioConn(c *child, said *talk, g func() grace) *stdioConn {
+func newStdioConn(c *child, said *talk, g func() programs.Grace) *stdioConn {
 	s := &stdioConn{child: c, said: said, grace: g, incoming: make(chan jsonrpc.Message), outgoing: make(chan outgoing),
 		closed: make(chan struct{}), ended: make(chan struct{})}
 	go s.read()
@@ -70,7 +72,7 @@ func (s *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // more: a program that is ending may still have something to say.
 func (s *stdioConn) read() {
 	defer close(s.ended)
-	lines(s.child.stdout, maxMessage, func(line []byte) bool {
+	lines(s.child.Stdout, maxMessage, func(line []byte) bool {
 		for _, msg := range s.messages(line) {
 			select {
 			case s.incoming <- msg:
@@ -178,7 +180,7 @@ func (s *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return ctx.Err()
 	case <-s.closed:
 		return io.ErrClosedPipe
-	case <-s.child.gone:
+	case <-s.child.Gone():
 		return s.child.why()
 	}
 	select {
@@ -186,7 +188,7 @@ func (s *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return err
 	case <-ctx.Done():
 		return ctx.Err() // it is written when there is room
-	case <-s.child.gone:
+	case <-s.child.Gone():
 		return s.child.why()
 	}
 }
@@ -195,12 +197,12 @@ func (s *stdioConn) write() {
 	for {
 		select {
 		case out := <-s.outgoing:
-			if _, err := s.child.stdin.Write(out.data); err != nil {
+			if _, err := s.child.Stdin.Write(out.data); err != nil {
 				out.done <- errors.Join(s.child.why(), err)
 			} else {
 				out.done <- nil
 			}
-		case <-s.child.gone:
+		case <-s.child.Gone():
 			return
 		}
 	}

@@ -340,7 +340,7 @@ func (s *server) failed(ctx context.Context, c *conn, err error) tool.Result {
 	}
 	if login := (*loginError)(nil); errors.As(shown, &login) {
 		c.cancel(login)
-		c.end(calm)
+		c.end(calm())
 		return tool.ErrorResult(errorName, codeNotConnected, fmt.Sprintf("Error: the MCP server %q refused this call: %v", s.name, login))
 	}
 	return tool.ErrorResult(errorName, codeLost, fmt.Sprintf(

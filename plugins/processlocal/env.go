@@ -2,10 +2,10 @@ package processlocal
 
 import (
 	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
+
+	"dsh/kernel/process"
 )
 
 // markerVariable marks everything that comes from a program of ours, so that
@@ -62,20 +62,12 @@ func (e *environment) get(credentials []string) []string {
 // childEnv is what children get of the parent's environment: without the
 // variables that hold credentials (decision D28), with forced and unlessSet.
 func childEnv(parent, credentials []string) []string {
-	env := make([]string, 0, len(parent)+len(forced)+len(unlessSet))
+	env := process.Environment(parent, credentials, append(slices.Clone(dropped), markerVariable)...)
 	set := func(name string) bool {
-		return slices.ContainsFunc(env, func(v string) bool { return sameName(nameOf(v), name) })
-	}
-	for _, v := range parent {
-		name := nameOf(v)
-		is := func(other string) bool { return sameName(name, other) }
-		if slices.ContainsFunc(credentials, is) || slices.ContainsFunc(dropped, is) || is(markerVariable) {
-			continue
-		}
-		env = append(env, v)
+		return slices.ContainsFunc(env, func(v string) bool { return process.SameName(process.NameOf(v), name) })
 	}
 	for _, v := range unlessSet {
-		if !set(nameOf(v)) {
+		if !set(process.NameOf(v)) {
 			env = append(env, v)
 		}
 	}
@@ -88,16 +80,4 @@ func markerValue(marker string) string {
 		return outer + ":" + marker
 	}
 	return marker
-}
-
-func nameOf(v string) string {
-	name, _, _ := strings.Cut(v, "=")
-	return name
-}
-
-func sameName(a, b string) bool {
-	if runtime.GOOS == "windows" {
-		return strings.EqualFold(a, b)
-	}
-	return a == b
 }

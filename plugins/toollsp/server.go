@@ -157,7 +157,7 @@ func (s *server) run(ctx context.Context) {
 	s.free = time.Now()
 	s.mu.Unlock()
 	s.readyOnce.Do(func() { close(s.ready) })
-	quit := calm().quit
+	quit := calm().Quit
 	select {
 	case <-s.conn.DisconnectNotify():
 		err := s.lose(s.prog.why())
@@ -169,7 +169,7 @@ func (s *server) run(ctx context.Context) {
 	case <-ctx.Done():
 		s.lsp.drop(s, nil)
 		s.fail(errEnding)
-		quit = brisk().quit
+		quit = brisk().Quit
 	}
 	s.close(quit)
 }
@@ -186,12 +186,12 @@ func (s *server) close(quit time.Duration) {
 	}
 	// The end of the harness cuts the patience with a server short.
 	defer context.AfterFunc(s.lsp.ending, func() {
-		hurry := time.NewTimer(brisk().quit + brisk().kill)
+		hurry := time.NewTimer(brisk().Quit + brisk().Kill)
 		defer hurry.Stop()
 		select {
-		case <-s.prog.gone:
+		case <-s.prog.Gone():
 		case <-hurry.C:
-			s.prog.kill()
+			s.prog.Kill()
 		}
 	})()
 	if s.conn != nil && quit > 0 {
@@ -201,7 +201,7 @@ func (s *server) close(quit time.Duration) {
 		_ = s.conn.Notify(ctx, "exit", nil)
 		cancel()
 	} else {
-		g.quit = min(g.quit, brisk().quit)
+		g.Quit = min(g.Quit, brisk().Quit)
 	}
 	if s.conn != nil {
 		_ = s.conn.Close() // it may be closed already
@@ -226,7 +226,7 @@ func (s *server) open(ctx context.Context) (err error) {
 		return fmt.Errorf("start %s: %w", s.how.path, err)
 	}
 	s.docs.watch(ctx, s.key.root, s.how)
-	s.wire = newStream(s.prog.stdout, s.prog.stdin, s.said.say)
+	s.wire = newStream(s.prog.Stdout, s.prog.Stdin, s.said.say)
 	s.conn = jsonrpc2.NewConn(context.Background(), s.wire, handler{s}, jsonrpc2.SetLogger(log.New(voice{s.said}, "", 0)))
 	root := uriOf(s.key.root)
 	params := object{
@@ -292,7 +292,7 @@ func (s *server) broken(method string, err error) error {
 		}
 		return s.lose(s.prog.why())
 	}
-	s.prog.kill()
+	s.prog.Kill()
 	return s.lose(fmt.Sprintf("%s could not be sent: %v", method, err))
 }
 
@@ -325,7 +325,7 @@ func (s *server) ask(ctx context.Context, method string, params any) (json.RawMe
 			if s.wire.heard.Load() < began.UnixNano() {
 				// It has said nothing at all: another one may do better.
 				_ = s.lose(fmt.Sprintf("it has said nothing since it was asked %s, and was ended", method))
-				s.prog.kill()
+				s.prog.Kill()
 			}
 			return nil, &lateError{fmt.Sprintf("it did not answer %s within %v", method, time.Duration(s.lsp.config.Timeout))}
 		}
