@@ -140,6 +140,7 @@ func Run(ctx context.Context, program string, stderr io.Writer, opts Options) in
 // serve is the whole life of a kernel. ending holds the code to end with once
 // ctx has ended.
 func serve(ctx context.Context, opts Options, ending <-chan int, hangup <-chan struct{}, root *atomic.Pointer[Root]) (int, error) {
+	defer startLightly()()
 	// The kernel's own context must outlive ctx: it ends last.
 	k, err := Compose(context.WithoutCancel(ctx), opts)
 	if err == nil && !k.claimed["stdio"] {
