@@ -178,7 +178,7 @@ func TestText(t *testing.T) {
 		"a failure":      {"broken", "So far\n", []string{"dsh: the turn failed: the key is not valid (AUTH)\n"}, 1},
 		"a limit":        {"limit", "Cut\n", []string{"dsh: the turn ended early: max-tokens\n"}, 1},
 		"no prompt":      {" \n\r\n", "", []string{"dsh: the prompt is empty"}, 2},
-		"a long prompt":  {strings.Repeat("x", 1001), "", []string{"longer than 1000 bytes"}, 1},
+		"a long prompt":  {strings.Repeat("x", 1001), "", []string{"more than 1000 bytes"}, 1},
 		"no end of line": {"plain", "one two\n", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

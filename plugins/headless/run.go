@@ -1,7 +1,6 @@
 package headless
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"dsh/kernel/command"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
+	"dsh/kernel/stdio"
 )
 
 // Options is what a Run is made of.
@@ -51,11 +51,8 @@ type Run struct {
 	stop context.CancelCauseFunc
 }
 
-// Causes of an early end.
-var (
-	errEmpty  = errors.New("the prompt is empty; give it with -p TEXT, or on standard input")
-	errEnding = errors.New("the process is ending")
-)
+// errEnding is the cause of an early end.
+var errEnding = errors.New("the process is ending")
 
 // maxEntries is how many events may wait to be written before the agent is held
 // up.
@@ -99,9 +96,9 @@ func (r *Run) Start() error {
 
 // serve is the whole run; it gives the exit code.
 func (r *Run) serve() int {
-	prompt, err := r.readPrompt()
-	if errors.Is(err, errEmpty) {
-		fmt.Fprintf(r.Err, "dsh: %v\n", err)
+	prompt, err := stdio.ReadPrompt(r.work, r.In, r.Config.MaxPrompt)
+	if errors.Is(err, stdio.ErrEmpty) {
+		fmt.Fprintf(r.Err, "dsh: %v; give it with -p TEXT, or on standard input\n", err)
 		return kernel.ExitUsage
 	}
 	began := time.Now()
@@ -117,38 +114,6 @@ func (r *Run) serve() int {
 		err = r.turn(id, prompt, v)
 	}
 	return v.finish(err, time.Since(began))
-}
-
-// readPrompt reads all of the input. A read cannot be interrupted: the
-// goroutine that reads is not the owner's, and ends with the input or with the
-// process.
-func (r *Run) readPrompt() (string, error) {
-	type result struct {
-		data []byte
-		err  error
-	}
-	read := make(chan result, 1)
-	go func() {
-		data, err := io.ReadAll(io.LimitReader(r.In, int64(r.Config.MaxPrompt)+1))
-		read <- result{data, err}
-	}()
-	select {
-	case got := <-read:
-		prompt := bytes.TrimRight(got.data, "\r\n")
-		switch {
-		case got.err != nil:
-			return "", fmt.Errorf("read the prompt: %w", got.err)
-		case len(prompt) > r.Config.MaxPrompt:
-			return "", fmt.Errorf("the prompt is longer than %d bytes; put it into a file and name that, or raise maxPrompt of the row", r.Config.MaxPrompt)
-		case len(bytes.TrimSpace(prompt)) == 0:
-			return "", errEmpty
-		}
-		return string(bytes.ToValidUTF8(prompt, []byte("\ufffd"))), nil
-	case <-r.Root.Quiescing():
-		return "", errEnding
-	case <-r.work.Done():
-		return "", context.Cause(r.work)
-	}
 }
 
 // turn sends the prompt and returns when the session is idle again and all of

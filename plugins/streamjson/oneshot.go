@@ -1,13 +1,12 @@
 package streamjson
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
+	"dsh/kernel/stdio"
 	"dsh/sdkproto/wirejson"
 )
 
@@ -17,7 +16,11 @@ func (s *Server) onePrompt(ctx context.Context) error {
 	prompt := s.Config.Prompt
 	if prompt == "" {
 		var err error
-		if prompt, err = s.readPrompt(ctx); err != nil {
+		prompt, err = stdio.ReadPrompt(ctx, s.In, s.Config.MaxLine)
+		if errors.Is(err, stdio.ErrEmpty) {
+			return fmt.Errorf("%w; give it as an argument, or on standard input", err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -30,35 +33,6 @@ func (s *Server) onePrompt(ctx context.Context) error {
 		s.eof = true
 	})
 	return nil
-}
-
-// readPrompt reads all of the input. A read cannot be interrupted: the goroutine
-// that reads ends with the input or with the process.
-func (s *Server) readPrompt(ctx context.Context) (string, error) {
-	type result struct {
-		data []byte
-		err  error
-	}
-	read := make(chan result, 1)
-	go func() {
-		data, err := io.ReadAll(io.LimitReader(s.In, int64(s.Config.MaxLine)+1))
-		read <- result{data, err}
-	}()
-	select {
-	case got := <-read:
-		prompt := bytes.TrimRight(got.data, "\r\n")
-		switch {
-		case got.err != nil:
-			return "", fmt.Errorf("read the prompt: %w", got.err)
-		case len(got.data) > s.Config.MaxLine:
-			return "", fmt.Errorf("the prompt is longer than %d bytes; put it into a file and name that", s.Config.MaxLine)
-		case len(bytes.TrimSpace(prompt)) == 0:
-			return "", errors.New("there is no prompt; give it as an argument, or on standard input")
-		}
-		return string(prompt), nil
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
 }
 
 // agentsOf reads definitions of agents by name.
