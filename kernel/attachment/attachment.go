@@ -54,6 +54,9 @@ type Upload struct {
 	MediaType string
 	// Name is shown to people and models; it may be empty.
 	Name string
+	// MaxEdge and MaxBytes, unless 0, bound what is stored of the image, where that is
+	// less than the store keeps: the long edge in pixels and the size in bytes.
+	MaxEdge, MaxBytes int
 }
 
 // Store keeps images. Its methods may be called from any goroutine.

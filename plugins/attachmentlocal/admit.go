@@ -93,7 +93,7 @@ func (s *Store) admit(ctx context.Context, i int, u *attachment.Upload) (*normal
 	if u.MediaType == typePNG {
 		data = repaired(data)
 	}
-	n, err := s.normalise(ctx, f, u.MediaType, data)
+	n, err := s.normalise(ctx, f, u.MediaType, data, boundsOf(u))
 	var refused *attachment.Error
 	if errors.As(err, &refused) {
 		refused.Index = i

@@ -27,6 +27,20 @@ const (
 	maxStoredSize = 4<<20 - 1
 )
 
+// bounds are those of one image.
+type bounds struct{ edge, size int }
+
+func boundsOf(u *attachment.Upload) bounds {
+	b := bounds{maxLongEdge, maxStoredSize}
+	if u.MaxEdge > 0 {
+		b.edge = min(b.edge, u.MaxEdge)
+	}
+	if u.MaxBytes > 0 {
+		b.size = min(b.size, u.MaxBytes)
+	}
+	return b
+}
+
 // decodeLimit is how long one image may take to decode. The largest takes
 // seconds; a file can be made that takes hours.
 const decodeLimit = 30 * time.Second
@@ -66,7 +80,7 @@ type normalised struct {
 
 // normalise checks an image by decoding it, and changes what has to be changed.
 // One that needs no change stays as it is, byte for byte.
-func (s *Store) normalise(ctx context.Context, f format, mediaType string, data []byte) (*normalised, error) {
+func (s *Store) normalise(ctx context.Context, f format, mediaType string, data []byte, most bounds) (*normalised, error) {
 	c, err := config(f, data)
 	if err != nil {
 		return nil, invalid(mediaType, err)
@@ -98,10 +112,10 @@ func (s *Store) normalise(ctx context.Context, f format, mediaType string, data 
 	if mediaType == typeJPEG {
 		turn = orientation(data)
 	}
-	if turn == upright && max(c.Width, c.Height) <= maxLongEdge && len(data) <= maxStoredSize {
+	if turn == upright && max(c.Width, c.Height) <= most.edge && len(data) <= most.size {
 		return n, nil
 	}
-	return shrink(ctx, n, img, turn)
+	return shrink(ctx, n, img, turn, most)
 }
 
 func invalid(mediaType string, err error) error {
@@ -156,8 +170,8 @@ func (r *interruptible) Read(p []byte) (int, error) {
 }
 
 // shrink turns an image upright, scales it down to the long edge and encodes it
-// so that it stays below the stored size.
-func shrink(ctx context.Context, n *normalised, img image.Image, turn orient) (*normalised, error) {
+// so that it stays within its bounds.
+func shrink(ctx context.Context, n *normalised, img image.Image, turn orient, most bounds) (*normalised, error) {
 	canvas := image.Rect(0, 0, n.width, n.height)
 	if img.Bounds() != canvas {
 		// The first picture of a GIF may cover a part only.
@@ -170,12 +184,12 @@ func shrink(ctx context.Context, n *normalised, img image.Image, turn orient) (*
 		n.width, n.height = n.height, n.width
 	}
 	before := sdkproto.Dimensions{Width: n.width, Height: n.height}
-	for edge := min(max(size.X, size.Y), maxLongEdge); edge > 0; edge = edge * 3 / 4 {
+	for edge := min(max(size.X, size.Y), most.edge); edge > 0; edge = edge * 3 / 4 {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		small := turn.apply(scale(img, edge))
-		data, mediaType, err := encode(small, n.mediaType)
+		data, mediaType, err := encode(small, n.mediaType, most.size)
 		if err != nil {
 			return nil, fmt.Errorf("encode an image anew: %w", err)
 		}
@@ -206,12 +220,12 @@ func scale(img image.Image, edge int) *image.RGBA {
 	return dst
 }
 
-// encode gives the best form below the stored size: without loss unless the
+// encode gives the best form of at most so many bytes: without loss unless the
 // image came as JPEG, and only an opaque one as JPEG, which has no transparency.
 // nil when there is none.
-func encode(img *image.RGBA, from string) (data []byte, mediaType string, err error) {
+func encode(img *image.RGBA, from string, most int) (data []byte, mediaType string, err error) {
 	if from != typeJPEG {
-		data, err := capped(func(w io.Writer) error { return png.Encode(w, img) })
+		data, err := capped(most, func(w io.Writer) error { return png.Encode(w, img) })
 		if data != nil || err != nil {
 			return data, typePNG, err
 		}
@@ -220,7 +234,7 @@ func encode(img *image.RGBA, from string) (data []byte, mediaType string, err er
 		}
 	}
 	for _, quality := range [...]int{90, 80, 65, 50} {
-		data, err := capped(func(w io.Writer) error { return jpeg.Encode(w, img, &jpeg.Options{Quality: quality}) })
+		data, err := capped(most, func(w io.Writer) error { return jpeg.Encode(w, img, &jpeg.Options{Quality: quality}) })
 		if data != nil || err != nil {
 			return data, typeJPEG, err
 		}
@@ -230,9 +244,9 @@ func encode(img *image.RGBA, from string) (data []byte, mediaType string, err er
 
 var errTooLarge = errors.New("too large")
 
-// capped gives what f writes, nil when that is more than may be stored.
-func capped(f func(io.Writer) error) ([]byte, error) {
-	var b cappedBuffer
+// capped gives what f writes, nil when that is more than so many bytes.
+func capped(most int, f func(io.Writer) error) ([]byte, error) {
+	b := cappedBuffer{most: most}
 	if err := f(&b); err != nil {
 		if errors.Is(err, errTooLarge) {
 			return nil, nil
@@ -242,10 +256,13 @@ func capped(f func(io.Writer) error) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-type cappedBuffer struct{ bytes.Buffer }
+type cappedBuffer struct {
+	bytes.Buffer
+	most int
+}
 
 func (b *cappedBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxStoredSize {
+	if b.Len()+len(p) > b.most {
 		return 0, errTooLarge
 	}
 	return b.Buffer.Write(p)

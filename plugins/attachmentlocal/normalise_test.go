@@ -57,7 +57,7 @@ func TestDecoders(t *testing.T) {
 		"panic": func(io.Reader) (image.Image, error) { panic("index out of range") },
 		"error": func(io.Reader) (image.Image, error) { return nil, errors.New("no") },
 	} {
-		_, err := s.normalise(context.Background(), format{size, decode}, typePNG, nil)
+		_, err := s.normalise(context.Background(), format{size, decode}, typePNG, nil, boundsOf(&attachment.Upload{}))
 		var refused *attachment.Error
 		if !errors.As(err, &refused) || refused.Code != attachment.CodeInvalidImage {
 			t.Errorf("%s: %v", name, err)
@@ -72,7 +72,7 @@ func TestDecoders(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.normalise(ctx, format{size, endless}, typePNG, make([]byte, 1<<20)); !errors.Is(err, context.Canceled) {
+	if _, err := s.normalise(ctx, format{size, endless}, typePNG, make([]byte, 1<<20), boundsOf(&attachment.Upload{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("endless: %v", err)
 	}
 }

@@ -7,17 +7,18 @@ import (
 
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/dialect"
-	"dsh/sdkproto"
 	"dsh/sdkproto/wirejson"
 )
 
 // The parameters of Read, Write and Edit (spec stream-json 9). The path may be
 // relative all the same: models send such, and there is only one thing it can
-// mean. pages and allow_large are not offered.
+// mean.
 type claudeRead struct {
-	FilePath string `json:"file_path" jsonschema:"The absolute path of the file to read."`
-	Offset   int    `json:"offset,omitzero" jsonschema:"The number of the first line to give; the first line of the file is 1, which is the default."`
-	Limit    int    `json:"limit,omitzero" jsonschema:"How many lines to give at most."`
+	FilePath   string `json:"file_path" jsonschema:"The absolute path of the file to read."`
+	Offset     int    `json:"offset,omitzero" jsonschema:"The number of the first line to give, or of the first cell of a notebook; the first is 1, which is the default."`
+	Limit      int    `json:"limit,omitzero" jsonschema:"How many lines to give at most, or cells of a notebook."`
+	Pages      string `json:"pages,omitzero" jsonschema:"The pages of a PDF file to give, such as 3 or 1-5; at most 20 in one call."`
+	AllowLarge bool   `json:"allow_large,omitzero" jsonschema:"Give up to four times as much text as usual in one result."`
 }
 
 type claudeWrite struct {
@@ -38,8 +39,9 @@ func (f *Files) claude() {
 	f.read = tool.Typed(tool.Spec{
 		Name: "Read",
 		Description: fmt.Sprintf("Reads a file. Each line of a text comes with its number and a tab in front, which are not part of the file. "+
-			"Gives up to %d lines unless limit says otherwise; use offset to read on in a long file. Shows images (PNG, JPEG, GIF, WebP). "+
-			"Reads no folders: use Glob to list one, and Grep to find a place in large files.", f.config.ReadLines),
+			"Gives up to %d lines unless limit says otherwise; use offset to read on in a long file. Shows images (PNG, JPEG, GIF, WebP), "+
+			"the cells of notebooks (.ipynb) with their outputs, and the text of PDF files, of which one with more than %d pages needs pages. "+
+			"Reads no folders: use Glob to list one, and Grep to find a place in large files.", f.config.ReadLines, pagesUnasked),
 		ReadOnly: true,
 		Parallel: true,
 		Subject:  tool.Subject{Rule: "Read", Kind: tool.SubjectPath, Member: "file_path"},
@@ -70,7 +72,8 @@ func withMeta(r tool.Result, meta any) (tool.Result, error) {
 
 // claudeFile is the structured result of Read.
 type claudeFile struct {
-	// Type is text or image, File a claudeText or a claudeImage.
+	// Type is text, image, pdf or notebook, File a claudeText, claudeImage, claudePDF or
+	// claudeNotebook.
 	Type string `json:"type"`
 	File any    `json:"file"`
 }
@@ -85,29 +88,13 @@ type claudeText struct {
 	TotalLines int `json:"totalLines"`
 }
 
-type claudeImage struct {
-	// Base64 is always empty: the image is in the message, and neither a line nor
-	// the log has it twice (spec stream-json 0.2 item 6, S132).
-	Base64       string           `json:"base64"`
-	Type         string           `json:"type"`
-	OriginalSize int64            `json:"originalSize"`
-	Dimensions   claudeDimensions `json:"dimensions"`
-}
-
-type claudeDimensions struct {
-	OriginalWidth  int `json:"originalWidth"`
-	OriginalHeight int `json:"originalHeight"`
-	DisplayWidth   int `json:"displayWidth"`
-	DisplayHeight  int `json:"displayHeight"`
-}
-
 func (f *Files) callClaudeRead(ctx context.Context, in tool.Invocation, p claudeRead) (tool.Result, error) {
-	v, refused, err := f.view(ctx, in, readParams(p))
+	v, refused, err := f.view(ctx, in, p)
 	if err != nil || refused != nil {
 		return dialect.Bare(deref(refused)), err
 	}
-	if v.image != nil {
-		return v.image.result()
+	if v.shown != nil {
+		return dialect.Bare(*v.shown), nil
 	}
 	text := v.page.text
 	switch {
@@ -120,21 +107,12 @@ func (f *Files) callClaudeRead(ctx context.Context, in tool.Invocation, p claude
 	default:
 		text = strings.TrimSuffix(text, "\n")
 	}
+	if v.odd != "" {
+		text += "\n(" + v.odd + ")"
+	}
 	return withMeta(tool.TextResult(text), claudeFile{"text", claudeText{
 		FilePath: v.path, Content: v.page.content(), NumLines: v.page.shown, StartLine: v.first, TotalLines: v.page.total,
 	}})
-}
-
-func (p *picture) result() (tool.Result, error) {
-	a := p.attachment
-	d := claudeDimensions{a.Width, a.Height, a.Width, a.Height}
-	if o := a.OriginalDimensions; o != nil {
-		d.OriginalWidth, d.OriginalHeight = o.Width, o.Height
-	}
-	return withMeta(
-		tool.Result{Content: []sdkproto.Block{{Type: sdkproto.BlockImage, Attachment: &a}}},
-		claudeFile{"image", claudeImage{Type: a.MediaType, OriginalSize: p.size, Dimensions: d}},
-	)
 }
 
 // claudeWritten is the structured result of Write.
@@ -204,6 +182,9 @@ func (f *Files) callClaudeEdit(ctx context.Context, in tool.Invocation, p claude
 			what = "created"
 		}
 		text := fmt.Sprintf("The file %s has been %s.", printable(path), what)
+		if c.noticed {
+			text += hadChanged
+		}
 		if lines := snippet(m.StructuredPatch); lines != "" {
 			text += " It now reads there:\n" + lines
 		}

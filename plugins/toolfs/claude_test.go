@@ -1,7 +1,12 @@
 package toolfs
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +20,7 @@ import (
 	"dsh/kernel/tool"
 	"dsh/kernel/tool/tooltest"
 	"dsh/plugins/attachmentlocal"
+	"dsh/plugins/internal/pdftext/pdftest"
 	"dsh/sdkproto"
 )
 
@@ -56,11 +62,14 @@ func TestClaudeConformance(t *testing.T) {
 	}
 	x.Put("e.txt", "x y\n")
 	x.Put("n.ipynb", `{"cells":[{"cell_type":"code","id":"a","source":[]}],"nbformat":4,"nbformat_minor":5}`)
+	x.Put("m.ipynb", notebook)
+	x.Put("a.pdf", string(book(3).Packed(pdftest.Root)))
 	for name, tc := range map[string]struct {
 		tool tool.Tool
 		o    tooltest.Options
 	}{
-		"Read":         {x.f.read, tooltest.Options{Good: []string{`{"file_path":"a.txt","offset":1,"limit":5}`, `{"file_path":"a.txt","offset":9}`}, NotEmpty: []string{"file_path"}, Slow: `{"file_path":"huge","offset":1000000}`}},
+		"Read": {x.f.read, tooltest.Options{Good: []string{`{"file_path":"a.txt","offset":1,"limit":5}`, `{"file_path":"a.txt","offset":9}`,
+			`{"file_path":"a.pdf","pages":"2-3"}`, `{"file_path":"m.ipynb","offset":1,"limit":1}`, `{"file_path":"a.txt","allow_large":true}`}, NotEmpty: []string{"file_path"}, Slow: `{"file_path":"huge","offset":1000000}`}},
 		"Write":        {x.f.write, tooltest.Options{Good: []string{`{"file_path":"b/c.txt","content":"hello\n"}`, `{"file_path":"b/d.txt","content":""}`}, NotEmpty: []string{"file_path"}}},
 		"Edit":         {x.f.edit, tooltest.Options{Good: []string{`{"file_path":"e.txt","old_string":" y","new_string":"x y","replace_all":true}`}, NotEmpty: []string{"file_path"}}},
 		"NotebookEdit": {x.f.notebook, tooltest.Options{Good: []string{`{"notebook_path":"n.ipynb","cell_id":"a","new_source":"1 + 1","cell_type":"code","edit_mode":"replace"}`}, NotEmpty: []string{"notebook_path"}}},
@@ -75,8 +84,7 @@ func TestClaudeConformance(t *testing.T) {
 	}
 }
 
-// TestClaudeSpecs compares with the table of spec stream-json 9; pages and
-// allow_large are not offered.
+// TestClaudeSpecs compares with the table of spec stream-json 9.
 func TestClaudeSpecs(t *testing.T) {
 	x := claudeSetUp(t, nil)
 	for _, tc := range []struct {
@@ -85,7 +93,7 @@ func TestClaudeSpecs(t *testing.T) {
 		readOnly bool
 		subject  tool.Subject
 	}{
-		{x.f.read, "file_path limit? offset?", true, tool.Subject{Rule: "Read", Kind: "path", Member: "file_path"}},
+		{x.f.read, "allow_large? file_path limit? offset? pages?", true, tool.Subject{Rule: "Read", Kind: "path", Member: "file_path"}},
 		{x.f.write, "content file_path", false, tool.Subject{Rule: "Write", Kind: "path", Member: "file_path"}},
 		{x.f.edit, "file_path new_string old_string replace_all?", false, tool.Subject{Rule: "Edit", Kind: "path", Member: "file_path"}},
 		{x.f.notebook, "cell_id? cell_type? edit_mode? new_source notebook_path", false, tool.Subject{Rule: "NotebookEdit", Kind: "path", Member: "notebook_path"}},
@@ -151,6 +159,7 @@ func TestClaudeErrors(t *testing.T) {
 		code string
 		text string
 	}{
+		{"Read", args{"file_path": "a.txt", "pages": "1"}, "INVALID_ARGUMENTS", "it is no PDF file; use offset and limit"},
 		{"Read", args{"file_path": "missing"}, "FS_NOT_FOUND", `cannot read "$DIR/missing": not found`},
 		{"Read", args{"file_path": "dir"}, "FS_NOT_A_FILE", `cannot read "$DIR/dir": it is a directory; use Glob with the pattern "$DIR/dir/**" to list it`},
 		{"Read", args{"file_path": "bin"}, "FS_BINARY", `cannot read "$DIR/bin": it is binary`},
@@ -212,22 +221,25 @@ func TestClaudeBounds(t *testing.T) {
 	if err := json.Unmarshal(res.Meta, &edited); err != nil || res.IsError {
 		t.Fatal(err, text(res))
 	}
-	if want := []string{"originalFile", "structuredPatch"}; edited.OriginalFile != nil || !cmp.Equal(want, edited.Omitted) || edited.NewString != "END" {
-		t.Errorf("%d bytes of meta, omitted %q", len(res.Meta), edited.Omitted)
+	// The patch is that of the place, however long the file.
+	patch := []hunk{{99998, 4, 99998, 4, []string{" line of text", " line of text", " line of text", "-end", "+END"}}}
+	if want := []string{"originalFile"}; edited.OriginalFile != nil || !cmp.Equal(want, edited.Omitted) || edited.NewString != "END" || !cmp.Equal(patch, edited.StructuredPatch) {
+		t.Errorf("%d bytes of meta, omitted %q, patch %+v", len(res.Meta), edited.Omitted, edited.StructuredPatch)
 	}
 	res = x.call("Write", args{"file_path": "long", "content": long})
 	var written claudeWritten
 	if err := json.Unmarshal(res.Meta, &written); err != nil || res.IsError {
 		t.Fatal(err, text(res))
 	}
-	if want := []string{"content", "originalFile", "structuredPatch"}; written.Content != "" || written.Type != "update" || !cmp.Equal(want, written.Omitted) {
+	if want := []string{"content", "originalFile"}; written.Content != "" || written.Type != "update" || !cmp.Equal(want, written.Omitted) {
 		t.Errorf("%d bytes of meta, omitted %q", len(res.Meta), written.Omitted)
 	}
 	if x.get("long") != long {
 		t.Error("the file does not hold what was written")
 	}
-	if got := x.Good("Edit", args{"file_path": "long", "old_string": "line", "new_string": "word", "replace_all": true}); len(got) > 20_000 {
-		t.Errorf("the text has %d bytes", len(got))
+	res = x.call("Edit", args{"file_path": "long", "old_string": "line", "new_string": "word", "replace_all": true})
+	if err := json.Unmarshal(res.Meta, &edited); err != nil || len(text(res)) > 20_000 || !cmp.Equal([]string{"originalFile", "structuredPatch"}, edited.Omitted) {
+		t.Errorf("%v, %d bytes of text, omitted %q", err, len(text(res)), edited.Omitted)
 	}
 }
 
@@ -255,10 +267,121 @@ func TestClaudeImage(t *testing.T) {
 		}
 	}
 	x.Put("broken", "\x89PNG\r\n\x1a\nand no more")
-	x.Bad("Read", args{"file_path": "broken"}, "FS_FAILED", "cannot read")
+	x.Bad("Read", args{"file_path": "broken"}, "FS_IMAGE", "cannot read")
 
-	// Without a place for images they are refused as before, and so under dsh.
+	// Without a place for images they are refused as before.
 	plain := claudeSetUp(t, nil)
 	plain.Put("p", string(attachmenttest.PNG(t, m)))
 	plain.Bad("Read", args{"file_path": "p"}, "FS_BINARY")
+}
+
+// TestClaudeImageLimits: an image is shown in a size that providers take, and one that
+// is too large to decode is refused by its header.
+func TestClaudeImageLimits(t *testing.T) {
+	store := attachmentlocal.NewStore(filepath.Join(t.TempDir(), "images"))
+	x := claudeSetUp(t, store)
+	x.Put("wide.png", string(attachmenttest.PNG(t, attachmenttest.Gradient(3136, 100))))
+	res := x.call("Read", args{"file_path": "wide.png"})
+	if res.IsError || len(res.Content) != 2 || text(res) != "(the image has 3136x100 pixels and is shown with 1568x50)" {
+		t.Fatalf("got %+v", res.Content)
+	}
+	if a := res.Content[0].Attachment; a.Width != 1568 || a.Height != 50 {
+		t.Errorf("it is shown as %dx%d", a.Width, a.Height)
+	}
+	const dimensions = "map[displayHeight:50 displayWidth:1568 originalHeight:100 originalWidth:3136]"
+	if m := fmt.Sprint(x.shape(res.Meta)); !strings.Contains(m, dimensions) {
+		t.Errorf("meta %s", m)
+	}
+	// As base64 it has at most 5 MiB.
+	asked := &asks{Store: store}
+	x.f.images = asked
+	x.Good("Read", args{"file_path": "wide.png"})
+	if u := asked.upload; base64.StdEncoding.EncodedLen(u.MaxBytes) != 5<<20 || u.MaxEdge != 1568 || u.Name != "wide.png" {
+		t.Errorf("the store is asked for %d bytes, %d pixels, the name %q", u.MaxBytes, u.MaxEdge, u.Name)
+	}
+	// A header of 60000x60000 pixels in front of nothing.
+	bomb := attachmenttest.PNG(t, attachmenttest.Gradient(1, 1))
+	binary.BigEndian.PutUint32(bomb[16:], 60_000)
+	binary.BigEndian.PutUint32(bomb[20:], 60_000)
+	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
+	x.Put("bomb.png", string(bomb))
+	grown := allocated(func() { x.Bad("Read", args{"file_path": "bomb.png"}, codeImage, "60000x60000 pixels") })
+	if grown > 10<<20 {
+		t.Errorf("%d MiB were allocated", grown>>20)
+	}
+	x.Put("huge.png", "\x89PNG\r\n\x1a\n")
+	if err := os.Truncate(x.Path("huge.png"), maxImage+1); err != nil {
+		t.Fatal(err)
+	}
+	x.Bad("Read", args{"file_path": "huge.png"}, codeTooLarge, "20 MiB")
+	// What is only called an image is what it is (case B46).
+	x.Put("fake.png", "<html>no picture</html>\n")
+	if got := x.Good("Read", args{"file_path": "fake.png"}); got != "1\t<html>no picture</html>" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// asks is a store that remembers what it was last asked for.
+type asks struct {
+	attachment.Store
+	upload attachment.Upload
+}
+
+func (a *asks) Admit(ctx context.Context, batch []attachment.Upload) ([]sdkproto.Attachment, error) {
+	a.upload = batch[0]
+	return a.Store.Admit(ctx, batch)
+}
+
+// TestClaudeAllowLarge: four times as much text on request.
+func TestClaudeAllowLarge(t *testing.T) {
+	x := claudeSetUp(t, nil)
+	x.Put("f", strings.Repeat(strings.Repeat("x", 99)+"\n", 3000))
+	for _, large := range []bool{false, true} {
+		got := x.Good("Read", args{"file_path": "f", "allow_large": large})
+		most := 50 << 10
+		if large {
+			most *= 4
+		}
+		if len(got) > most+100 || len(got) < most-200 || !strings.Contains(got, "showing lines 1-") {
+			t.Errorf("allow_large %v: %d bytes", large, len(got))
+		}
+	}
+	x.Put("short lines", strings.Repeat("x\n", 9000))
+	if got := x.Good("Read", args{"file_path": "short lines", "allow_large": true}); !strings.Contains(got, "showing lines 1-8000 of 9000") {
+		t.Errorf("%.100q", got[len(got)-100:])
+	}
+}
+
+// TestReadImage: the dialect dsh has a tool of its own for images (spec jsonrpc 11.4).
+func TestReadImage(t *testing.T) {
+	store := attachmentlocal.NewStore(filepath.Join(t.TempDir(), "images"))
+	x := &fixture{}
+	x.Fixture = tooltest.NewFixture(t, func(o *kernel.Owner, r *tool.Registry) error {
+		x.f = newFiles(defaults(), o, r, store)
+		return x.f.register()
+	})
+	x.Put("p.png", string(attachmenttest.PNG(t, attachmenttest.Gradient(30, 20))))
+	x.Put("wide.gif", string(attachmenttest.GIF(t, attachmenttest.Gradient(1600, 4))))
+	x.Put("broken", "\x89PNG\r\n\x1a\nand no more")
+	x.Put("text.png", "text\n")
+	x.Put("empty.png", "")
+	x.Put("dir/f", "")
+	res := x.call("read_image", args{"file_path": "p.png"})
+	if res.IsError || len(res.Content) != 1 || res.Content[0].Attachment == nil || res.Content[0].Attachment.Width != 30 || res.Meta != nil {
+		t.Errorf("got %+v", res)
+	}
+	if got := x.Good("read_image", args{"file_path": "wide.gif"}); got != "(the image has 1600x4 pixels and is shown with 1568x4)" {
+		t.Errorf("got %q", got)
+	}
+	x.Bad("read_image", args{"file_path": "broken"}, codeImage, "cannot read")
+	x.Bad("read_image", args{"file_path": "text.png"}, codeImage, "it is no image", "use read")
+	x.Bad("read_image", args{"file_path": "empty.png"}, codeImage, "it is no image")
+	x.Bad("read_image", args{"file_path": "dir"}, codeNotFile, "it is a directory")
+	x.Bad("read_image", args{"file_path": "missing"}, codeNotFound, "not found")
+	x.Bad("read", args{"file_path": "p.png"}, codeBinary, "use read_image")
+	if got := tooltest.Inputs(t, x.f.readImage); got != "file_path" || !x.f.readImage.Spec().ReadOnly {
+		t.Errorf("inputs %s", got)
+	}
+	// The suite wants text from every call: an image that is scaled has it.
+	tooltest.TestTool(t, x.f.readImage, tooltest.Options{CWD: x.Dir, Good: []string{`{"file_path":"wide.gif"}`}, NotEmpty: []string{"file_path"}})
 }

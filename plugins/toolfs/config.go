@@ -19,12 +19,15 @@ type Config struct {
 	// LineRunes bounds one line of a read, in characters.
 	LineRunes int `json:"lineRunes"`
 	// EditBytes is the size of the largest file that edit takes, in bytes. An edit
-	// needs a few times as much memory.
+	// needs two or three times as much memory.
 	EditBytes int64 `json:"editBytes"`
+	// ImageEdge is the long edge that an image is scaled down to before a model sees
+	// it, in pixels.
+	ImageEdge int `json:"imageEdge"`
 }
 
 func defaults() Config {
-	return Config{Dialect: dialect.DSH, ReadLines: 2000, ReadBytes: 50 << 10, LineRunes: 2000, EditBytes: 8 << 20}
+	return Config{Dialect: dialect.DSH, ReadLines: 2000, ReadBytes: 50 << 10, LineRunes: 2000, EditBytes: 32 << 20, ImageEdge: 1568}
 }
 
 // Validate reports everything that is wrong at once.
@@ -35,5 +38,6 @@ func (c *Config) Validate() error {
 		kernel.AtLeast("readBytes", c.ReadBytes, 1<<10),
 		kernel.AtLeast("lineRunes", c.LineRunes, 80),
 		kernel.AtLeast("editBytes", c.EditBytes, 1<<10),
+		kernel.AtLeast("imageEdge", c.ImageEdge, 64),
 	)
 }

@@ -1,13 +1,10 @@
 package toolfs
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
 	"strings"
-
-	"github.com/aymanbagabas/go-udiff"
 
 	"dsh/plugins/internal/textfile"
 	"dsh/sdkproto/wirejson"
@@ -18,7 +15,9 @@ type document struct {
 	// text has the line ends of the file, no byte-order mark, and in an UTF-8 file
 	// whatever bytes there are.
 	text string
-	enc  textfile.Encoding
+	// raw is what the file holds, byte for byte.
+	raw string
+	enc textfile.Encoding
 	// info describes the file; nil for one that does not exist.
 	info fs.FileInfo
 }
@@ -41,30 +40,31 @@ func load(path string, max int64) (document, error) {
 		return d, errTooLarge
 	}
 	// The size may be wrong: a file grows, and those of /proc have none.
-	var raw bytes.Buffer
-	raw.Grow(int(info.Size()) + bytes.MinRead)
-	if _, err := raw.ReadFrom(io.LimitReader(f, max+1)); err != nil {
+	var raw strings.Builder
+	raw.Grow(int(info.Size()))
+	if _, err := io.CopyBuffer(&raw, io.LimitReader(f, max+1), make([]byte, 64<<10)); err != nil {
 		return d, err
 	}
 	if int64(raw.Len()) > max {
 		return d, errTooLarge
 	}
-	d.enc = textfile.Sniff(raw.Bytes())
-	switch body := raw.Bytes()[len(d.enc.BOM()):]; d.enc {
+	d.raw = raw.String()
+	d.enc = textfile.Sniff([]byte(d.raw[:min(len(d.raw), textfile.SniffLen)]))
+	switch body := d.raw[len(d.enc.BOM()):]; d.enc {
 	case textfile.Binary:
 		return d, errBinary
 	case textfile.UTF16LE, textfile.UTF16BE:
-		text, err := io.ReadAll(d.enc.Reader(bytes.NewReader(body)))
+		text, err := io.ReadAll(d.enc.Reader(strings.NewReader(body)))
 		if err != nil {
 			return d, err
 		}
 		d.text = string(text)
-		back, err := d.enc.Encode(d.text)
-		if err != nil || !bytes.Equal(back, raw.Bytes()) {
+		back, err := d.enc.EncodeString(d.text)
+		if err != nil || back != d.raw {
 			return d, errors.New("its UTF-16 is damaged; change it with another program")
 		}
 	default:
-		d.text = string(body)
+		d.text = body
 	}
 	return d, nil
 }
@@ -95,8 +95,8 @@ func withEnds(text, end string) string {
 }
 
 const (
-	// diffInput bounds the texts that are compared, and diffOutput the diff, in
-	// bytes: it is presentation only and is kept in the log for ever.
+	// diffInput bounds the parts of texts that are compared, and diffOutput the diff,
+	// in bytes: it is presentation only and is kept in the log for ever.
 	diffInput  = 256 << 10
 	diffOutput = 32 << 10
 )
@@ -109,12 +109,16 @@ type presentation struct {
 	Truncated bool `json:"truncated,omitzero"`
 }
 
-// meta compares two texts of a file; nil if they are too large or the same.
+// meta compares two texts of a file; nil if what differs is too long, or nothing.
 func meta(path, before, after string) []byte {
-	if before == after || len(before) > diffInput || len(after) > diffInput {
+	if before == after {
 		return nil
 	}
-	p := presentation{Diff: printable(udiff.Unified(path, path, before, after))}
+	u, ok := compare(path, before, after)
+	if !ok {
+		return nil
+	}
+	p := presentation{Diff: printable(u.String())}
 	if len(p.Diff) > diffOutput {
 		cut := p.Diff[:diffOutput]
 		p.Diff, p.Truncated = cut[:strings.LastIndexByte(cut, '\n')+1], true

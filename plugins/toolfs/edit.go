@@ -40,7 +40,7 @@ func (f *Files) planEdit(p editParams) plan {
 		d, err := load(path, f.config.EditBytes)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && p.OldString == "":
-			data, err := d.enc.Encode(p.NewString)
+			data, err := d.enc.EncodeString(p.NewString)
 			if err != nil {
 				return refuse(f.describe("edit", path, err))
 			}
@@ -65,12 +65,12 @@ func (f *Files) planEdit(p editParams) plan {
 		case err != nil:
 			return refuse(failed(codeNotUnique, "cannot edit %q: old_string is in it %d times, %s; add lines around it to make it unique, or set replace_all", path, at.count, at.where()))
 		}
-		data, err := d.enc.Encode(after)
+		data, err := d.enc.EncodeString(after)
 		if err != nil {
 			return refuse(f.describe("edit", path, err))
 		}
 		said := fmt.Sprintf("Updated file (%s, %s)", counted(at.count, "replacement"), at.where())
-		return change{old: d.info, data: data, before: d.text, after: after, comparable: true, said: said}, nil
+		return change{old: d.info, state: f.stateOf(d, true), data: data, before: d.text, after: after, comparable: true, said: said}, nil
 	}
 }
 

@@ -13,22 +13,24 @@ import (
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
 	"dsh/plugins/internal/dialect"
+	"dsh/plugins/internal/failure"
 	"dsh/plugins/internal/textfile"
 )
 
 // Files offers the tools read, write and edit (decision D20), or those of the
-// dialect claude. None of them asks whether a file was read before it is changed:
-// an edit says what it replaces, and a file is never replaced halfway (S060).
+// dialect claude.
 type Files struct {
 	config Config
 	owner  *kernel.Owner
 	tools  *tool.Registry
 	images attachment.Store
 	locks  locks
+	seen   *seen
 
 	read, write, edit tool.Tool
-	// notebook is nil under the dialect dsh.
-	notebook tool.Tool
+	// notebook is nil under the dialect dsh, readImage under the other and without a
+	// place for images.
+	notebook, readImage tool.Tool
 	// numberEnd stands between a line's number and its text.
 	numberEnd string
 	// names of other tools that errors speak of.
@@ -39,7 +41,7 @@ type Files struct {
 func New(p Params) *Files { return newFiles(p.Config, p.Self.Owner, p.Tools, p.Images) }
 
 func newFiles(c Config, o *kernel.Owner, r *tool.Registry, images attachment.Store) *Files {
-	f := &Files{config: c, owner: o, tools: r, images: images, locks: locks{held: map[string]*lock{}}}
+	f := &Files{config: c, owner: o, tools: r, images: images, locks: locks{held: map[string]*lock{}}, seen: newSeen()}
 	if c.Dialect == dialect.Claude {
 		f.claude()
 		return f
@@ -68,11 +70,14 @@ func newFiles(c Config, o *kernel.Owner, r *tool.Registry, images attachment.Sto
 		Destructive: true,
 		Subject:     tool.Subject{Rule: "Edit", Kind: tool.SubjectPath, Member: "file_path"},
 	}, f.callEdit)
+	if images != nil {
+		f.readImage = f.imageTool()
+	}
 	return f
 }
 
 func (f *Files) register() error {
-	for _, t := range []tool.Tool{f.read, f.write, f.edit, f.notebook} {
+	for _, t := range []tool.Tool{f.read, f.write, f.edit, f.notebook, f.readImage} {
 		if t == nil {
 			continue
 		}
@@ -85,7 +90,7 @@ func (f *Files) register() error {
 
 // Codes of failed calls, for programs.
 const (
-	codeArguments = "INVALID_ARGUMENTS"
+	codeArguments = failure.Arguments
 	codeNotFound  = "FS_NOT_FOUND"
 	codeNotFile   = "FS_NOT_A_FILE"
 	codeBinary    = "FS_BINARY"
@@ -94,18 +99,13 @@ const (
 	codeNotUnique = "FS_NOT_UNIQUE"
 	codeFailed    = "FS_FAILED"
 	codeNotebook  = "FS_NOTEBOOK"
+	codeImage     = "FS_IMAGE"
+	codePDF       = "FS_PDF"
+	codeChanged   = "FS_CHANGED"
 )
 
-// maxError bounds the text of an error, in characters: a path may be long.
-const maxError = 2000
-
 func failed(code, format string, args ...any) tool.Result {
-	name := "FsError"
-	if code == codeArguments {
-		name = "ToolArgumentsError"
-	}
-	said, _ := textfile.Cut(printable(fmt.Sprintf(format, args...)), maxError)
-	return tool.ErrorResult(name, code, "Error: "+said)
+	return failure.Result("FsError", code, "Error: ", format, args...)
 }
 
 // describe makes a result of an error at path; doing is "read" or the like.
@@ -113,6 +113,8 @@ func (f *Files) describe(doing, path string, err error) tool.Result {
 	var kind *textfile.KindError
 	var at *fs.PathError
 	switch {
+	case errors.Is(err, errMoved):
+		return failed(codeChanged, "cannot %s %q: another program changed it at this moment; nothing was written, read it again", doing, path)
 	case errors.As(err, &kind) && kind.Kind == textfile.DirectoryKind:
 		return failed(codeNotFile, "cannot %s %q: it is a directory; use %s with the pattern %q to list it", doing, path, f.globName, filepath.Join(path, "**"))
 	case errors.As(err, &kind):

@@ -52,7 +52,7 @@ const codeCell = "code"
 func (f *Files) notebookTool() tool.Tool {
 	return tool.Typed(tool.Spec{
 		Name: "NotebookEdit",
-		Description: "Replaces, inserts or deletes one cell of a Jupyter notebook (.ipynb, format 4). Read shows the notebook's JSON with the ids of the cells. " +
+		Description: "Replaces, inserts or deletes one cell of a Jupyter notebook (.ipynb, format 4). Read shows the cells with their ids. " +
 			"The outputs of a code cell that is replaced are dropped.",
 		Destructive: true,
 		Subject:     tool.Subject{Rule: "NotebookEdit", Kind: tool.SubjectPath, Member: "notebook_path"},
@@ -88,17 +88,20 @@ func (f *Files) callNotebook(ctx context.Context, in tool.Invocation, p notebook
 		if int64(len(after)) > f.config.EditBytes {
 			return refuse(failed(codeTooLarge, "cannot edit %q: it would become larger than %d bytes", path, f.config.EditBytes))
 		}
-		data, err := d.enc.Encode(after)
+		data, err := d.enc.EncodeString(after)
 		if err != nil {
 			return refuse(f.describe("edit", path, err))
 		}
-		return change{old: d.info, data: data, before: d.text, after: after}, nil
+		return change{old: d.info, state: f.stateOf(d, true), data: data, before: d.text, after: after}, nil
 	}, func(path string, c change) tool.Result {
 		l := limited{&done.Omitted}
 		done.NotebookPath, done.NewSource = path, l.text("new_source", done.NewSource)
 		done.OriginalFile, done.UpdatedFile = l.text("original_file", c.before), l.text("updated_file", c.after)
 		said := map[string]string{replaceCell: "Updated cell %s of %s.", insertCell: "Inserted cell %s into %s.", deleteCell: "Deleted cell %s from %s."}[p.EditMode]
 		text := fmt.Sprintf(said, printable(done.CellID), printable(path))
+		if c.noticed {
+			text += hadChanged
+		}
 		res, err := withMeta(tool.TextResult(text), done)
 		if err != nil {
 			res = tool.TextResult(text)

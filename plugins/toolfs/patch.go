@@ -22,12 +22,92 @@ type hunk struct {
 // noLineEnd follows a line that the end of its file cuts off.
 const noLineEnd = `\ No newline at end of file`
 
-// hunks compares two texts, with three lines of context.
-func hunks(path, before, after string) []hunk {
+// compare gives the differences of two texts, with three lines of context. What both
+// have at their ends costs next to nothing; false if the rest is too long.
+func compare(path, before, after string) (u udiff.UnifiedDiff, ok bool) {
+	start, end := common(before, after)
+	skipped := strings.Count(before[:start], "\n")
+	before, after = before[start:len(before)-end], after[start:len(after)-end]
+	if len(before) > diffInput || len(after) > diffInput {
+		return u, false
+	}
 	u, err := udiff.ToUnifiedDiff(path, path, before, udiff.Lines(before, after), udiff.DefaultContextLines)
 	if err != nil {
-		return nil // the edits come from the same texts
+		return u, false // the edits come from the same texts
 	}
+	grown := 0
+	for _, h := range u.Hunks {
+		h.FromLine += skipped
+		// The library forgets the lines between the changes of one hunk.
+		h.ToLine = h.FromLine + grown
+		for _, l := range h.Lines {
+			switch l.Kind {
+			case udiff.Delete:
+				grown--
+			case udiff.Insert:
+				grown++
+			}
+		}
+	}
+	return u, true
+}
+
+// common gives the length of what two texts have in common at both ends, in whole
+// lines, and without the lines of context that a comparison shows.
+func common(a, b string) (start, end int) {
+	shortest := min(len(a), len(b))
+	same := agree(a[:shortest], b[:shortest])
+	for range udiff.DefaultContextLines + 1 {
+		same = strings.LastIndexByte(a[:same], '\n')
+		if same < 0 {
+			break
+		}
+	}
+	start = same + 1
+	a, b = a[start:], b[start:]
+	same = agreeAtEnd(a, b)
+	// The line that the rest begins in is not whole, or not known to be.
+	rest := a[len(a)-same:]
+	for range udiff.DefaultContextLines + 1 {
+		_, after, found := strings.Cut(rest, "\n")
+		if !found {
+			return start, 0
+		}
+		rest = after
+	}
+	return start, len(rest)
+}
+
+// block is how much is compared at a time.
+const block = 4 << 10
+
+// agree is how many bytes two strings of one length have in common at the start.
+func agree(a, b string) int {
+	n := 0
+	for n+block <= len(a) && a[n:n+block] == b[n:n+block] {
+		n += block
+	}
+	for n < len(a) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// agreeAtEnd is how many bytes two strings have in common at the end.
+func agreeAtEnd(a, b string) int {
+	shortest := min(len(a), len(b))
+	n := 0
+	for n+block <= shortest && a[len(a)-n-block:len(a)-n] == b[len(b)-n-block:len(b)-n] {
+		n += block
+	}
+	for n < shortest && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+// hunks gives differences as the structured result has them.
+func hunks(u udiff.UnifiedDiff) []hunk {
 	out := make([]hunk, 0, len(u.Hunks))
 	for _, h := range u.Hunks {
 		one := hunk{OldStart: h.FromLine, NewStart: h.ToLine}
@@ -81,17 +161,17 @@ func (l limited) optional(name, s string) *string {
 	return &s
 }
 
-// patch compares what a change did, unless the texts or the differences are too
-// long.
+// patch compares what a change did, unless what differs is too long.
 func (l limited) patch(path string, c change) []hunk {
 	omit := func() []hunk {
 		*l.omitted = append(*l.omitted, "structuredPatch")
 		return []hunk{}
 	}
-	if len(c.before) > diffInput || len(c.after) > diffInput {
+	u, ok := compare(path, c.before, c.after)
+	if !ok {
 		return omit()
 	}
-	found := hunks(path, c.before, c.after)
+	found := hunks(u)
 	size := 0
 	for _, h := range found {
 		for _, line := range h.Lines {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,7 +30,7 @@ type readParams struct {
 const countAhead = 16 << 20
 
 func (f *Files) callRead(ctx context.Context, in tool.Invocation, p readParams) (tool.Result, error) {
-	v, refused, err := f.view(ctx, in, p)
+	v, refused, err := f.view(ctx, in, claudeRead{FilePath: p.FilePath, Offset: p.Offset, Limit: p.Limit})
 	if err != nil || refused != nil {
 		return deref(refused), err
 	}
@@ -46,26 +48,38 @@ type viewed struct {
 	path  string
 	first int
 	page  page
-	// image is set when the file is one; there is no page then.
-	image *picture
+	// shown is the result of a file that is no text; there is no page then.
+	shown *tool.Result
+	// odd says why a file that should be more is shown as text.
+	odd string
+}
+
+// bounds are those of one result.
+type bounds struct{ lines, bytes int }
+
+// generous is how much more a call gives that allows it.
+const generous = 4
+
+func (f *Files) bounds(p claudeRead) bounds {
+	b := bounds{f.config.ReadLines, f.config.ReadBytes}
+	if p.AllowLarge {
+		b.lines, b.bytes = b.lines*generous, b.bytes*generous
+	}
+	if p.Limit > 0 {
+		b.lines = p.Limit
+	}
+	return b
 }
 
 // view reads what a call asks for, or says why it cannot.
-func (f *Files) view(ctx context.Context, in tool.Invocation, p readParams) (v viewed, refused *tool.Result, err error) {
+func (f *Files) view(ctx context.Context, in tool.Invocation, p claudeRead) (v viewed, refused *tool.Result, err error) {
 	refuse := func(r tool.Result) (viewed, *tool.Result, error) { return v, &r, nil }
-	path, err := workspace.Resolve(in.CWD, p.FilePath)
-	if err != nil {
-		return refuse(failed(codeArguments, "cannot read: %v", err))
-	}
 	if p.Offset < 0 || p.Limit < 0 {
-		return refuse(failed(codeArguments, "cannot read %q: offset and limit must be 1 or more", path))
+		return refuse(failed(codeArguments, "cannot read %q: offset and limit must be 1 or more", p.FilePath))
 	}
-	if err := cancelled(ctx); err != nil {
-		return v, nil, err
-	}
-	file, info, err := textfile.Open(path)
-	if err != nil {
-		return refuse(f.describe("read", path, err))
+	path, file, info, refused, err := f.open(ctx, in, p.FilePath)
+	if file == nil {
+		return v, refused, err
 	}
 	defer file.Close()
 	broken := func(err error) (viewed, *tool.Result, error) {
@@ -75,19 +89,32 @@ func (f *Files) view(ctx context.Context, in tool.Invocation, p readParams) (v v
 		}
 		return v, &r, nil
 	}
-	r := bufio.NewReaderSize(&patient{ctx, file}, 64<<10)
+	all := f.seen.summing(&patient{ctx, file})
+	r := bufio.NewReaderSize(all, 64<<10)
+	v.path, v.first = path, max(p.Offset, 1)
+	// know remembers the file as it is shown.
+	know := func(whole bool) {
+		if real, err := workspace.Real(in.CWD, path); err == nil {
+			f.seen.hold(seenKey{in.SessionID, real}, fileState{info.Size(), info.ModTime(), all.sum.Sum64(), whole})
+		}
+	}
+	if f.config.Dialect == dialect.Claude {
+		if r, err = f.rich(ctx, r, info, p, &v); err != nil {
+			return broken(err)
+		}
+		if v.shown != nil {
+			if !v.shown.IsError {
+				know(true)
+			}
+			return v, nil, nil
+		}
+	}
 	head, err := r.Peek(textfile.SniffLen)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return broken(err)
 	}
-	v.path = path
-	if f.images != nil && f.config.Dialect == dialect.Claude {
-		if kind := imageType(head); kind != "" {
-			if v.image, err = f.picture(ctx, r, kind, path); err != nil {
-				return broken(err)
-			}
-			return v, nil, nil
-		}
+	if f.readImage != nil && imageType(head) != "" {
+		return refuse(failed(codeBinary, "cannot read %q: it is an image; use read_image to look at it", path))
 	}
 	enc := textfile.Sniff(head)
 	if enc == textfile.Binary || enc == textfile.UTF8 && textfile.Garbled(head) {
@@ -99,15 +126,26 @@ func (f *Files) view(ctx context.Context, in tool.Invocation, p readParams) (v v
 	if enc == textfile.UTF16LE || enc == textfile.UTF16BE {
 		r = bufio.NewReaderSize(enc.Reader(r), 64<<10)
 	}
-	v.first = max(p.Offset, 1)
-	lines := p.Limit
-	if lines == 0 {
-		lines = f.config.ReadLines
-	}
-	if v.page, err = f.page(r, v.first, lines); err != nil {
+	if v.page, err = f.page(r, v.first, f.bounds(p)); err != nil {
 		return broken(err)
 	}
+	know(v.page.exact)
 	return v, nil, nil
+}
+
+// open opens the file that a call wants to read, or says why it cannot.
+func (f *Files) open(ctx context.Context, in tool.Invocation, name string) (path string, file *os.File, info fs.FileInfo, refused *tool.Result, err error) {
+	path, err = workspace.Resolve(in.CWD, name)
+	if err != nil {
+		return "", nil, nil, new(failed(codeArguments, "cannot read: %v", err)), nil
+	}
+	if err := cancelled(ctx); err != nil {
+		return "", nil, nil, nil, err
+	}
+	if file, info, err = textfile.Open(path); err != nil {
+		return "", nil, nil, new(f.describe("read", path, err)), nil
+	}
+	return path, file, info, nil, nil
 }
 
 func deref(r *tool.Result) tool.Result {
@@ -142,23 +180,19 @@ type page struct {
 
 // page reads lines from number first on. It holds one line at most besides what
 // it gives, and of a long line only the start.
-func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
+func (f *Files) page(r *bufio.Reader, first int, most bounds) (page, error) {
 	var p page
 	var out, line []byte
-	for p.total < first-1 {
-		more, err := skipLine(r)
-		if err != nil {
-			return p, err
-		}
-		if !more {
-			p.exact = true
-			return p, nil
-		}
-		p.total++
+	var err error
+	if p.total, err = skipLines(r, first-1); err != nil {
+		return p, err
 	}
-	for p.shown < lines {
+	if p.total < first-1 {
+		p.exact = true
+		return p, nil
+	}
+	for p.shown < most.lines {
 		var long, more, ended bool
-		var err error
 		line, long, more, ended, err = readLine(r, line[:0], f.config.LineRunes*utf8.UTFMax)
 		if err != nil {
 			return p, err
@@ -184,7 +218,7 @@ func (f *Files) page(r *bufio.Reader, first, lines int) (page, error) {
 			}
 		}
 		out = append(out, '\n')
-		if len(out) > f.config.ReadBytes && p.shown > 0 {
+		if len(out) > most.bytes && p.shown > 0 {
 			out, p.full = out[:before], true
 			break
 		}
@@ -282,17 +316,36 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
-func skipLine(r *bufio.Reader) (more bool, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		more = more || len(part) > 0
-		switch {
-		case err == nil || errors.Is(err, io.EOF):
-			return more, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return false, err
+// skipLines passes over n lines, or all that there are.
+func skipLines(r *bufio.Reader, n int) (skipped int, err error) {
+	open := false // a line has begun and not ended
+	for skipped < n {
+		if _, err := r.Peek(1); errors.Is(err, io.EOF) {
+			if open {
+				skipped++
+			}
+			return skipped, nil
+		} else if err != nil {
+			return skipped, err
+		}
+		b, err := r.Peek(r.Buffered())
+		if err != nil {
+			return skipped, err
+		}
+		take := len(b)
+		if ends := bytes.Count(b, []byte{'\n'}); skipped+ends < n {
+			skipped += ends
+		} else {
+			for take = 0; skipped < n; skipped++ {
+				take += bytes.IndexByte(b[take:], '\n') + 1
+			}
+		}
+		open = b[take-1] != '\n'
+		if _, err := r.Discard(take); err != nil {
+			return skipped, err
 		}
 	}
+	return skipped, nil
 }
 
 // countLines counts the lines that remain, but reads little more than most

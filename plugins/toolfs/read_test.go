@@ -214,3 +214,30 @@ func FuzzPage(f *testing.F) {
 		}
 	})
 }
+
+// TestOffsets: a file is the same whether it is read at once or line by line, wherever
+// the lines lie in the buffer.
+func TestOffsets(t *testing.T) {
+	for name, content := range map[string]string{
+		"short lines":   strings.Repeat("x\n", 40_000) + "end",
+		"around 64 KiB": strings.Repeat("x", 64<<10-1) + "\n\n" + strings.Repeat("y", 64<<10) + "\n" + strings.Repeat("z", 64<<10+1) + "\nend\n",
+		"empty lines":   strings.Repeat("\n", 64<<10+2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := setUp(t, defaults())
+			x.Put("f", content)
+			lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+			for _, n := range []int{1, 2, 3, 4, 5, 32_767, 32_768, 32_769, 40_000, 40_001, 65_536, 65_537, 65_538} {
+				if n > len(lines) {
+					x.Bad("read", args{"file_path": "f", "offset": n}, codeArguments, fmt.Sprintf("it has %d lines", len(lines)))
+					continue
+				}
+				want, _ := cutRunes(lines[n-1], 2000)
+				got := x.Good("read", args{"file_path": "f", "offset": n, "limit": 1})
+				if !strings.Contains(got, fmt.Sprintf("<content>\n%d: %s", n, want)) || n < len(lines) != strings.Contains(got, fmt.Sprintf("of %d;", len(lines))) {
+					t.Errorf("line %d: %.200q", n, got)
+				}
+			}
+		})
+	}
+}

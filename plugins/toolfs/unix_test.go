@@ -5,6 +5,9 @@ package toolfs
 import (
 	"io/fs"
 	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -31,12 +34,13 @@ func TestChangeKeepsTheMode(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			x := setUp(t, defaults())
 			for _, mode := range []fs.FileMode{0o600, 0o755, 0o640, 0o666} {
-				if err := os.Chmod(x.Put("f", "before\n"), mode); err != nil {
+				name := mode.String()
+				if err := os.Chmod(x.Put(name, "before\n"), mode); err != nil {
 					t.Fatal(err)
 				}
-				change(x, "f")
-				if got := x.mode("f"); got != mode || x.get("f") != "after\n" {
-					t.Errorf("mode %v and content %q, want %v", got, x.get("f"), mode)
+				change(x, name)
+				if got := x.mode(name); got != mode || x.get(name) != "after\n" {
+					t.Errorf("mode %v and content %q, want %v", got, x.get(name), mode)
 				}
 			}
 		})
@@ -196,5 +200,41 @@ func TestFolderThatTakesNoNewFile(t *testing.T) {
 			}
 			x.onlyFiles("d", "f")
 		})
+	}
+}
+
+// TestDiskFull: when there is no room for what is new, the old file stays whole. The
+// limit of a process on the size of files takes the place of a full disk: the write
+// ends halfway in the same manner.
+func TestDiskFull(t *testing.T) {
+	x := setUp(t, defaults())
+	old := strings.Repeat("old line\n", 100)
+	if os.Getenv("TOOLFS_FULL") != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4096, Max: 4096}); err != nil {
+			t.Fatal(err)
+		}
+		x.Put("f", old)
+		if err := os.Link(x.Put("linked", old), x.Path("other")); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"f", "linked"} {
+			x.Bad("write", args{"file_path": name, "content": strings.Repeat("new line\n", 1000)}, codeFailed, "file too large")
+			x.Bad("edit", args{"file_path": name, "old_string": "old line", "new_string": strings.Repeat("new line", 10), "replace_all": true}, codeFailed, "file too large")
+		}
+		x.Bad("write", args{"file_path": "new", "content": strings.Repeat("new line\n", 1000)}, codeFailed, "file too large")
+		for _, name := range []string{"f", "linked", "other"} {
+			if got := x.get(name); got != old {
+				t.Errorf("%s holds %d bytes: %.50q", name, len(got), got)
+			}
+		}
+		x.onlyFiles("", "f", "linked", "other")
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
+	cmd.Env = append(os.Environ(), "TOOLFS_FULL=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestDiskFull") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

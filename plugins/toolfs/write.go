@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"strings"
@@ -31,7 +32,10 @@ func (f *Files) planWrite(content string) plan {
 		if res != nil {
 			return change{}, res
 		}
-		c := change{old: d.info, before: d.text, after: content, comparable: known}
+		c := change{old: d.info, whole: true, before: d.text, after: content, comparable: known}
+		if d.info != nil {
+			c.state = f.stateOf(d, known)
+		}
 		text := content
 		if known && d.info != nil {
 			// A new text in the style of the file that was there (case B65).
@@ -43,7 +47,7 @@ func (f *Files) planWrite(content string) plan {
 			}
 			c.after = text
 		}
-		data, err := d.enc.Encode(text)
+		data, err := d.enc.EncodeString(text)
 		if err != nil {
 			r := f.describe("write", path, err)
 			return change{}, &r
@@ -80,9 +84,14 @@ func (f *Files) existing(path string) (d document, known bool, res *tool.Result)
 
 // change is what a call is going to do to a file.
 type change struct {
-	// old describes the file, nil for one to be created.
-	old  fs.FileInfo
-	data []byte
+	// old describes the file, nil for one to be created; state is what it was then.
+	old   fs.FileInfo
+	state fileState
+	// whole says that nothing of the file stays, so that nobody's work may be in it.
+	whole bool
+	// noticed says that somebody else had changed the file; it is filled in for show.
+	noticed bool
+	data    string
 	// before and after are the texts, for the diff, if they are comparable.
 	before, after string
 	comparable    bool
@@ -113,18 +122,52 @@ func (f *Files) change(ctx context.Context, in tool.Invocation, doing, path stri
 	if res != nil {
 		return *res, nil
 	}
+	key := seenKey{in.SessionID, real}
+	if c.noticed = c.old != nil && f.seen.changed(key, c.state); c.noticed && c.whole {
+		f.seen.hold(key, c.state) // so the same call goes through when it comes again
+		return failed(codeChanged, "cannot %s %q: another program changed it since it was last read or written here, and nothing of that would be left; "+
+			"use %s to see what is new, or make the same call again to replace it all the same", doing, named, f.readName), nil
+	}
 	if err := replaceFile(ctx, real, c.data, c.old); err != nil {
 		if gone := cancelled(ctx); gone != nil {
 			return tool.Result{}, gone
 		}
 		return f.describe(doing, named, err), nil
 	}
+	f.left(key, c.data)
 	return show(named, c), nil
 }
 
+// stateOf is the state of a document, with its sum if all of it was read.
+func (f *Files) stateOf(d document, whole bool) fileState {
+	s := stateOf(d.info)
+	if whole {
+		s.sum, s.whole = maphash.String(f.seen.seed, d.raw), true
+	}
+	return s
+}
+
+// left remembers what a call has written.
+func (f *Files) left(key seenKey, data string) {
+	info, err := os.Lstat(key.path)
+	if err != nil {
+		return // gone again; who writes it next makes a new one
+	}
+	s := stateOf(info)
+	s.sum, s.whole = maphash.String(f.seen.seed, data), true
+	f.seen.hold(key, s)
+}
+
+// hadChanged follows what a call says that it did.
+const hadChanged = " Another program had changed the file since it was last read or written here."
+
 // inTags shows a change under the dialect dsh.
 func inTags(path string, c change) tool.Result {
-	out := tool.TextResult(fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", printable(path), c.said))
+	said := c.said
+	if c.noticed {
+		said += "." + hadChanged
+	}
+	out := tool.TextResult(fmt.Sprintf("<path>%s</path>\n<type>file</type>\n<content>\n%s\n</content>", printable(path), said))
 	if c.comparable {
 		out.Meta = meta(path, c.before, c.after)
 	}

@@ -3,7 +3,6 @@ package toollsp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"dsh/kernel/process"
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
+	"dsh/plugins/internal/failure"
 	"dsh/plugins/internal/textfile"
 	"dsh/sdkproto/wirejson"
 )
@@ -78,7 +78,7 @@ func (l *LSP) newTool() tool.Tool {
 
 // Codes of failed calls, for programs.
 const (
-	codeArguments   = "INVALID_ARGUMENTS"
+	codeArguments   = failure.Arguments
 	codeNotFound    = "LSP_NOT_FOUND"
 	codeNoFile      = "LSP_BAD_FILE"
 	codeNoServer    = "LSP_NO_SERVER"
@@ -88,16 +88,8 @@ const (
 	codeFailed      = "LSP_SERVER_FAILED"
 )
 
-// maxError bounds the text of an error, in characters.
-const maxError = 2000
-
 func failed(code, format string, args ...any) tool.Result {
-	name := "LSPError"
-	if code == codeArguments {
-		name = "ToolArgumentsError"
-	}
-	text, _ := textfile.Printable([]byte(fmt.Sprintf(format, args...)))
-	return tool.ErrorResult(name, code, shorten(text, maxError))
+	return failure.Result("LSPError", code, "", format, args...)
 }
 
 func shorten(text string, runes int) string {

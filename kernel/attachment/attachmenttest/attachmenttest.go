@@ -33,6 +33,7 @@ func TestStore(t *testing.T, open func(t *testing.T, dir string) attachment.Stor
 		"base64":               base64Forms,
 		"scaled":               scaled,
 		"below the size":       belowTheSize,
+		"a size of its own":    ownSize,
 		"upright":              turnedUpright,
 		"names":                names,
 		"ids that are nowhere": nowhere,
@@ -246,6 +247,8 @@ func scaled(t *testing.T, s attachment.Store) {
 		{"a line", attachment.Upload{Bytes: PNG(t, Gradient(8192, 1)), MediaType: "image/png"}, 2048, 1, sdkproto.Dimensions{Width: 8192, Height: 1}},
 		{"GIF", attachment.Upload{Bytes: GIF(t, Gradient(2050, 4)), MediaType: "image/gif"}, 2048, 4, sdkproto.Dimensions{Width: 2050, Height: 4}},
 		{"WebP", attachment.Upload{Bytes: WebP(4096, 32, color.NRGBA{200, 10, 10, 255}), MediaType: "image/webp"}, 2048, 16, sdkproto.Dimensions{Width: 4096, Height: 32}},
+		{"a bound of its own", attachment.Upload{Bytes: PNG(t, Gradient(400, 40)), MediaType: "image/png", MaxEdge: 100}, 100, 10, sdkproto.Dimensions{Width: 400, Height: 40}},
+		{"a wider bound", attachment.Upload{Bytes: PNG(t, Gradient(3000, 15)), MediaType: "image/png", MaxEdge: 2900}, 2048, 10, sdkproto.Dimensions{Width: 3000, Height: 15}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ref := admit(t, s, tc.upload)[0]
@@ -306,6 +309,19 @@ func belowTheSize(t *testing.T, s attachment.Store) {
 				t.Errorf("%dx%d, before: %v", ref.Width, ref.Height, ref.OriginalDimensions)
 			}
 		})
+	}
+}
+
+// ownSize: an upload may ask for less than the store keeps.
+func ownSize(t *testing.T, s attachment.Store) {
+	data := PNG(t, Noise(100, 100, true))
+	most := len(data) / 2
+	ref := admit(t, s, attachment.Upload{Bytes: data, MediaType: "image/png", MaxBytes: most})[0]
+	if ref.Bytes > int64(most) || ref.Width == 0 {
+		t.Errorf("%+v, want at most %d bytes", ref, most)
+	}
+	if ref := admit(t, s, attachment.Upload{Bytes: data, MediaType: "image/png", MaxBytes: len(data)})[0]; ref.AttachmentID != ID(data) {
+		t.Error("an image within its bounds was changed")
 	}
 }
 

@@ -97,14 +97,23 @@ func (e Encoding) Reader(r io.Reader) io.Reader {
 
 // Encode gives the bytes of a file with this text, mark included.
 func (e Encoding) Encode(text string) ([]byte, error) {
+	s, err := e.EncodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(s), nil
+}
+
+// EncodeString is Encode, which of plain UTF-8 gives text itself and no copy.
+func (e Encoding) EncodeString(text string) (string, error) {
 	if t := e.utf16(); t != nil {
 		s, err := t.NewEncoder().String(text)
 		if err != nil {
-			return nil, fmt.Errorf("encode as UTF-16: %w", err)
+			return "", fmt.Errorf("encode as UTF-16: %w", err)
 		}
 		text = s
 	}
-	return []byte(e.BOM() + text), nil
+	return e.BOM() + text, nil
 }
 
 func (e Encoding) utf16() encoding.Encoding {
