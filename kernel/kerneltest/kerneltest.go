@@ -40,7 +40,7 @@ type Booted struct {
 }
 
 // Boot starts a profile and stops it at the end of the test.
-func Boot(t *testing.T, o Options) *Booted {
+func Boot(t testing.TB, o Options) *Booted {
 	t.Helper()
 	if o.Home == "" {
 		o.Home = t.TempDir()
@@ -86,7 +86,7 @@ func (b *Booted) WaitExit(t *testing.T) int {
 	return code
 }
 
-func pipe(t *testing.T) (r, w *os.File) {
+func pipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {

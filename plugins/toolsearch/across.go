@@ -87,6 +87,9 @@ func (a *acrossLines) file(ctx context.Context, m *matcher, f io.Reader, size in
 			return res, err
 		}
 	}
+	if m.filter.refuses(text) {
+		return res, nil
+	}
 	// line is the number of the one that begins at lineStart; shown is the last that
 	// was kept.
 	line, lineStart, shown := 1, 0, 0

@@ -153,6 +153,9 @@ func (s *Search) callClaudeGrep(ctx context.Context, in tool.Invocation, p claud
 	defer cancel()
 	g.ctx = ctx
 	all := searching{matcher: g.matcher, ahead: g.ahead(), add: g.add, admits: g.admits}
+	if g.matcher.across == nil {
+		all.sieve = s.sieve(in, g.base, g.matcher.re)
+	}
 	if info.IsDir() {
 		w := walk{cwd: in.CWD, base: g.base, hidden: slices.ContainsFunc(g.globs, func(x string) bool { return x[0] != '!' && namesHidden(x) }), depth: -1, unread: in.Hidden}
 		err = all.tree(ctx, w)

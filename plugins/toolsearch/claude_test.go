@@ -33,18 +33,19 @@ func TestClaudeConformance(t *testing.T) {
 	x := claudeSetUp(t)
 	x.Put("a/b.go", "package b\n")
 	x.Put("a/c.txt", "text\n")
+	x.much()
 	x.Put("huge/f", strings.Repeat("text\n", 2000))
 	if err := os.Truncate(x.Path("huge/f"), 1<<40); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("Glob", func(t *testing.T) {
-		tooltest.TestTool(t, x.s.glob, tooltest.Options{CWD: x.Dir, Good: []string{`{"pattern":"**/*.go","path":"a"}`, `{"pattern":"nothing"}`}, NotEmpty: []string{"pattern"}})
+		tooltest.TestTool(t, x.s.glob, tooltest.Options{CWD: x.Dir, Good: []string{`{"pattern":"**/*.go","path":"a"}`, `{"pattern":"nothing"}`}, NotEmpty: []string{"pattern"}, Huge: `{"pattern":"much/**"}`})
 	})
 	t.Run("Grep", func(t *testing.T) {
 		tooltest.TestTool(t, x.s.grep, tooltest.Options{CWD: x.Dir, Good: []string{
 			`{"pattern":"pack.*","path":"a","glob":"*.go","type":"go","output_mode":"content","-A":1,"-B":1,"-C":1,"context":1,"-n":true,"-i":true,"-o":false,"head_limit":5,"offset":0,"multiline":false}`,
 			`{"pattern":"nothing","path":"a"}`, `{"pattern":"text","path":"a","output_mode":"count","multiline":true}`,
-		}, Slow: `{"pattern":"nothing","path":"huge"}`})
+		}, Slow: `{"pattern":"nothing","path":"huge"}`, Huge: `{"pattern":"x","path":"much","output_mode":"content","head_limit":0}`})
 	})
 }
 

@@ -20,10 +20,14 @@ type Config struct {
 	LineRunes int `json:"lineRunes"`
 	// TimeoutMs bounds one search; what was found by then is given.
 	TimeoutMs int `json:"timeoutMs"`
+	// Ripgrep says whether searches of many files use the program rg: auto does if
+	// there is one in PATH when the first such search comes, never does not, and an
+	// absolute path names one. The results are the same.
+	Ripgrep string `json:"ripgrep"`
 }
 
 func defaults() Config {
-	return Config{Dialect: dialect.DSH, MaxFiles: 100, MaxMatches: 100, LineRunes: 250, TimeoutMs: 20_000}
+	return Config{Dialect: dialect.DSH, MaxFiles: 100, MaxMatches: 100, LineRunes: 250, TimeoutMs: 20_000, Ripgrep: ripgrepAuto}
 }
 
 // Validate reports everything that is wrong at once.
@@ -34,5 +38,6 @@ func (c *Config) Validate() error {
 		kernel.AtLeast("maxMatches", c.MaxMatches, 1),
 		kernel.AtLeast("lineRunes", c.LineRunes, 80),
 		kernel.AtLeast("timeoutMs", c.TimeoutMs, 1),
+		checkRipgrep(c.Ripgrep),
 	)
 }

@@ -1,6 +1,7 @@
 package toolsearch
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -25,8 +26,8 @@ func TestConfig(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	wrong, ok := (&Config{}).Validate().(interface{ Unwrap() []error })
-	if !ok || len(wrong.Unwrap()) != 5 {
-		t.Errorf("zeros: %v, want five findings", wrong)
+	if !ok || len(wrong.Unwrap()) != 6 {
+		t.Errorf("zeros: %v, want six findings", wrong)
 	}
 }
 
@@ -34,11 +35,13 @@ func TestContract(t *testing.T) {
 	x := setUp(t, defaults())
 	x.Put("a/b.go", "package b\n")
 	x.Put("a/c.txt", "text\n")
+	x.much()
 	t.Run("glob", func(t *testing.T) {
 		tooltest.TestTool(t, x.s.glob, tooltest.Options{
 			CWD:      x.Dir,
 			Good:     []string{`{"pattern":"**/*.go","path":"a"}`, `{"pattern":"nothing"}`},
 			NotEmpty: []string{"pattern"},
+			Huge:     `{"pattern":"much/**"}`,
 		})
 	})
 	t.Run("grep", func(t *testing.T) {
@@ -50,6 +53,15 @@ func TestContract(t *testing.T) {
 			CWD:  x.Dir,
 			Good: []string{`{"pattern":"pack.*","path":"a","include":"*.go"}`, `{"pattern":"nothing","path":"a"}`},
 			Slow: `{"pattern":"nothing","path":"huge"}`,
+			Huge: `{"pattern":"x","path":"much"}`,
 		})
 	})
+}
+
+// much makes files whose names and lines are more than a result holds.
+func (x *fixture) much() {
+	x.T.Helper()
+	for i := range 200 {
+		x.Put(fmt.Sprintf("much/%s%d/f", strings.Repeat("long", 60), i), strings.Repeat("x", 1000)+"\n")
+	}
 }

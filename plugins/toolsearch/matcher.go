@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"dsh/plugins/internal/textfile"
@@ -23,8 +24,12 @@ const (
 // matcher finds lines in files. It may be used from any goroutine.
 type matcher struct {
 	re *regexp.Regexp
-	// filter passes every line that matches.
-	filter filter
+	// filter passes every line that matches, and so does program, which has the
+	// word where it is not nil.
+	filter  filter
+	program *program
+	// slow: neither helps, so that lines are matched one by one.
+	slow atomic.Bool
 	// most is how many lines of one file are wanted.
 	most      int
 	lineRunes int
@@ -36,10 +41,17 @@ type matcher struct {
 	across *acrossLines
 }
 
+// minText is how long a text must be to be rare enough.
+const minText = 3
+
 func newMatcher(re *regexp.Regexp, c Config) *matcher {
 	m := &matcher{re: re, most: c.MaxMatches + 1, lineRunes: c.LineRunes}
 	if tree, err := syntax.Parse(re.String(), syntax.Perl); err == nil {
 		m.filter = newFilter(tree.Simplify())
+		if m.filter.shortest() < minText {
+			m.program = newProgram(tree)
+			m.slow.Store(m.program == nil && m.filter.shortest() == 0)
+		}
 	}
 	return m
 }
@@ -63,8 +75,8 @@ type fileResult struct {
 // buffer holds the part of a file that is being searched.
 type buffer struct {
 	b []byte
-	// lower has the block that is searched in lower case, if that is needed.
-	lower []byte
+	// automaton runs the matcher's program.
+	automaton *automaton
 }
 
 // fill reads on behind what is in the buffer, which has room.
@@ -83,17 +95,31 @@ func (b *buffer) grow() {
 	b.b = larger
 }
 
-// file searches a file. It needs no more memory than buf, whatever the file
-// holds, and ends soon after ctx does.
-func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResult, error) {
-	var res fileResult
+// named searches a file that the model named.
+func (m *matcher) named(ctx context.Context, path string) (fileResult, error) {
 	f, info, err := textfile.Open(path)
 	if err != nil {
-		return res, err
+		return fileResult{}, err
 	}
 	defer f.Close()
+	return m.read(ctx, f, info.Size(), newBuffer())
+}
+
+// file searches a file of a walk.
+func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResult, error) {
+	f, size, err := openWalked(path)
+	if err != nil {
+		return fileResult{}, err
+	}
+	defer f.Close()
+	return m.read(ctx, f, size, buf)
+}
+
+// read searches what is open. It needs no more memory than buf, whatever the file
+// holds, and ends soon after ctx does.
+func (m *matcher) read(ctx context.Context, f io.Reader, size int64, buf *buffer) (res fileResult, err error) {
 	if m.across != nil {
-		return m.across.file(ctx, m, f, info.Size())
+		return m.across.file(ctx, m, f, size)
 	}
 	buf.b = buf.b[:0]
 	err = buf.fill(f)
@@ -109,7 +135,7 @@ func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResul
 	var r io.Reader = f
 	if enc == textfile.UTF16LE || enc == textfile.UTF16BE {
 		r = enc.Reader(io.MultiReader(bytes.NewReader(bytes.Clone(buf.b)), f))
-		buf.b = buf.b[:0]
+		buf.b, err = buf.b[:0], nil
 	}
 	line, skipping := 1, false
 	for {
@@ -154,15 +180,19 @@ func (m *matcher) file(ctx context.Context, path string, buf *buffer) (fileResul
 // block searches whole lines, the first of which has the number given, and
 // gives the number of the line behind them.
 func (m *matcher) block(b []byte, line int, buf *buffer, res *fileResult) int {
-	hay := b
-	if m.filter.fold {
-		buf.lower = lower(buf.lower[:0], b)
-		hay = buf.lower
+	from := m.filter.start(b).from
+	if m.program != nil {
+		if buf.automaton == nil {
+			buf.automaton = newAutomaton(m.program)
+		}
+		from = func(pos int) int { return buf.automaton.from(b, pos) }
+		if buf.automaton.full {
+			m.slow.Store(true)
+		}
 	}
-	places := m.filter.start(hay)
 	// pos is the start of a line, whose number is line.
 	for pos := 0; pos < len(b) && res.count < m.most; {
-		at := places.from(pos)
+		at := from(pos)
 		if at == len(b) {
 			return line + bytes.Count(b[pos:], []byte{'\n'})
 		}

@@ -17,20 +17,24 @@ import (
 )
 
 // Search offers the tools glob and grep (decision D20), or Glob and Grep. Both walk the tree
-// themselves, so that their answers depend on no other program.
+// themselves, so that their answers depend on no other program, ripgrep included.
 type Search struct {
 	config Config
 	owner  *kernel.Owner
 	tools  *tool.Registry
+	// ripgrep speeds the search of many files up.
+	ripgrep *ripgrep
 
 	glob, grep tool.Tool
 }
 
 // New makes the tools; register puts them where the agents find them.
-func New(p Params) *Search { return newSearch(p.Config, p.Self.Owner, p.Tools) }
-
-func newSearch(c Config, o *kernel.Owner, r *tool.Registry) *Search {
-	s := &Search{config: c, owner: o, tools: r}
+func New(p Params) *Search {
+	c := p.Config
+	s := &Search{
+		config: c, owner: p.Self.Owner, tools: p.Tools,
+		ripgrep: &ripgrep{setting: c.Ripgrep, runner: p.Runner, confiner: p.Confiner, log: p.Self.Log, ahead: aheadOfRipgrep, limit: ripgrepLimit},
+	}
 	if c.Dialect == dialect.Claude {
 		s.claude()
 		return s

@@ -67,7 +67,7 @@ func TestTarget(t *testing.T) {
 		{text: "https://example.com/\n", want: "https://example.com/"},
 		{text: "https://example.com/" + strings.Repeat("x", 5000), refused: "may have 4096"},
 	} {
-		c := defaults()
+		c := claude()
 		u, err := c.target(tc.text)
 		switch {
 		case tc.refused != "":
@@ -78,7 +78,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %q", tc.text, u, err, tc.want)
 		}
 	}
-	c := defaults()
+	c := claude()
 	c.KeepHTTP = true
 	if u, err := c.target("http://example.com/x"); err != nil || u.String() != "http://example.com/x" {
 		t.Errorf("keepHttp: %v, %v", u, err)

@@ -127,7 +127,7 @@ func (w *Web) explain(ctx context.Context, u *url.URL, err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &private):
-		return refuse("ADDRESS_REFUSED", "%s is at a %s address, and WebFetch reaches public ones only; whoever runs this can allow it with allowAddresses in the profile", host, private.kind)
+		return refuse("ADDRESS_REFUSED", "%s is at a %s address, and %s reaches public ones only; whoever runs this can allow it with allowAddresses in the profile", host, private.kind, w.fetchName())
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return refuse("TIMEOUT", "%s gave no whole answer within %v", host, time.Duration(w.config.Timeout))
 	case ctx.Err() != nil:

@@ -8,11 +8,18 @@ import (
 	"time"
 
 	"dsh/kernel"
+	"dsh/plugins/internal/dialect"
 )
 
-// Config says what a deployment may choose; an empty one is valid and has WebFetch
-// alone.
+// Config says what a deployment may choose; an empty one is valid and has no tool:
+// under the dialect dsh WebFetch has to be asked for, and searches need a service.
 type Config struct {
+	// Dialect is dsh or claude: whether the tools are web_fetch and web_search, or
+	// WebFetch and WebSearch.
+	Dialect dialect.Dialect `json:"dialect" enum:"dsh,claude"`
+	// Fetch says whether there is the tool that fetches pages: auto under the dialect
+	// claude only, since that of dsh knows none (spec jsonrpc 11.4), always, or never.
+	Fetch string `json:"fetch" enum:"auto,always,never"`
 	// AllowAddresses are blocks such as 10.0.0.0/8 or ::1/128 whose addresses
 	// WebFetch reaches although they are not public.
 	AllowAddresses []string `json:"allowAddresses"`
@@ -61,6 +68,18 @@ type Search struct {
 	Absent string `json:"absent" enum:"hide,error"`
 }
 
+// Values of Config.Fetch.
+const (
+	fetchAuto   = "auto"
+	fetchAlways = "always"
+	fetchNever  = "never"
+)
+
+// fetches reports whether pages are fetched.
+func (c *Config) fetches() bool {
+	return c.Fetch == fetchAlways || c.Fetch == fetchAuto && c.Dialect == dialect.Claude
+}
+
 // Values of Search.Absent.
 const (
 	absentHide  = "hide"
@@ -69,6 +88,7 @@ const (
 
 func defaults() Config {
 	return Config{
+		Dialect: dialect.DSH, Fetch: fetchAuto,
 		Connect: kernel.Duration(10 * time.Second), Timeout: kernel.Duration(60 * time.Second), Redirects: 10,
 		MaxBytes: 2 << 20, ResultBytes: 48 << 10, CacheFor: kernel.Duration(15 * time.Minute), CacheBytes: 32 << 20,
 		Search: Search{Count: 10, Timeout: kernel.Duration(30 * time.Second), Absent: absentHide},
@@ -86,7 +106,10 @@ func (c *Config) Validate() error {
 			})
 		}
 	}
-	var absent, service error
+	var fetch, absent, service error
+	if f := c.Fetch; f != fetchAuto && f != fetchAlways && f != fetchNever {
+		fetch = invalid("fetch", "%q is neither %s nor %s nor %s", f, fetchAuto, fetchAlways, fetchNever)
+	}
 	if a := c.Search.Absent; a != absentHide && a != absentError {
 		absent = invalid("search/absent", "%q is neither %s nor %s", a, absentHide, absentError)
 	}
@@ -103,7 +126,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(
-		allow, absent, service,
+		c.Dialect.Check(), fetch, allow, absent, service,
 		checkProxy("proxy", c.Proxy),
 		checkProxy("search/proxy", c.Search.Proxy),
 		positive("connect", c.Connect), positive("timeout", c.Timeout), positive("search/timeout", c.Search.Timeout),

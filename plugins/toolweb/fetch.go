@@ -48,7 +48,7 @@ const (
 
 func (w *Web) fetchTool() tool.Tool {
 	return tool.Typed(tool.Spec{
-		Name: "WebFetch",
+		Name: w.fetchName(),
 		Description: fmt.Sprintf("Fetches a page of the web and gives it as Markdown, up to %d bytes of it at a time; offset gives the rest of a longer one. "+
 			"Give the whole address, and say in prompt what you want to know of the page: your question comes back with the page, and you answer it yourself. "+
 			"It reads HTML, JSON and other text, without a login: for images, archives and private pages use something else. "+
@@ -60,7 +60,9 @@ func (w *Web) fetchTool() tool.Tool {
 		// beyond the machine makes it one that is asked about (spec stream-json 9).
 		ReadOnly: true, Parallel: true,
 		Subject: tool.Subject{Rule: "WebFetch", Kind: tool.SubjectURL, Member: "url"},
-	}, w.fetch)
+	}, func(ctx context.Context, in tool.Invocation, a fetchArguments) (tool.Result, error) {
+		return w.face(w.fetch(ctx, in, a))
+	})
 }
 
 func (w *Web) fetch(ctx context.Context, in tool.Invocation, a fetchArguments) (tool.Result, error) {
@@ -91,7 +93,7 @@ func (w *Web) fetch(ctx context.Context, in tool.Invocation, a fetchArguments) (
 		case err != nil:
 			return failed(err)
 		case got.moved != nil:
-			res.Code, res.Result = got.status, movedText(u, got.moved)
+			res.Code, res.Result = got.status, w.movedText(u, got.moved)
 			return finish(&res, began)
 		case got.status != http.StatusOK:
 			return failed(statusError(got))
@@ -143,9 +145,9 @@ func statusError(a *answer) error {
 	return &refusal{"HTTP_STATUS", text}
 }
 
-func movedText(from, to *url.URL) string {
-	return fmt.Sprintf("%s redirects to another host, which is not followed by itself:\n\n%s\n\nIf that is what you need, call WebFetch again with this url and the same prompt.",
-		shown(from), shown(to))
+func (w *Web) movedText(from, to *url.URL) string {
+	return fmt.Sprintf("%s redirects to another host, which is not followed by itself:\n\n%s\n\nIf that is what you need, call %s again with this url and the same prompt.",
+		shown(from), shown(to), w.fetchName())
 }
 
 // render puts together what the model gets: what the page is, the page, how to get
@@ -162,7 +164,7 @@ func (w *Web) render(p *page, piece string, a fetchArguments, next, total int) s
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(piece, "\n"))
 	}
 	if next > 0 {
-		fmt.Fprintf(&b, "\n[characters %d to %d of %d; for the next part call WebFetch again with offset %d]\n", a.Offset, next, total, next)
+		fmt.Fprintf(&b, "\n[characters %d to %d of %d; for the next part call %s again with offset %d]\n", a.Offset, next, total, w.fetchName(), next)
 	} else if a.Offset > 0 {
 		fmt.Fprintf(&b, "\n[characters %d to %d, the end]\n", a.Offset, total)
 	}

@@ -51,6 +51,7 @@ func TestContract(t *testing.T) {
 			},
 			NotEmpty: []string{"url"},
 			Slow:     fmt.Sprintf(`{"url":%q,"prompt":"x"}`, base+"/slow"),
+			Huge:     fmt.Sprintf(`{"url":%q,"prompt":%q}`, base, strings.Repeat("what is it ", 10_000)),
 		})
 	})
 	t.Run("WebSearch", func(t *testing.T) {
@@ -382,7 +383,7 @@ func TestPrivate(t *testing.T) {
 	n := newNames(t, map[string][]string{
 		"inside.test.": {"127.0.0.1"}, "mapped.test.": {"::ffff:127.0.0.1"}, "cloud.test.": {"169.254.169.254"}, "net.test.": {"10.0.0.7"}, "six.test.": {"::1", "fd00::1"},
 	})
-	x := setUp(t, defaults())
+	x := setUp(t, claude())
 	x.asks(n)
 	for url, kind := range map[string]string{
 		base: "loopback", "http://localhost" + port: "loopback", "http://x.localhost" + port: "loopback",
@@ -523,7 +524,7 @@ func TestProxy(t *testing.T) {
 	t.Setenv("HTTP_PROXY", serve(t, func(http.ResponseWriter, *http.Request) { wrong.Add(1) }))
 	t.Setenv("http_proxy", "")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	c := defaults()
+	c := claude()
 	c.Proxy = proxy
 	x := setUp(t, c)
 	if got := x.Good("WebFetch", tooltest.Args{"url": "http://name.test:8080/x", "prompt": ""}); !strings.HasSuffix(got, "by proxy") || through.Load() != 1 {

@@ -18,13 +18,21 @@ import (
 	"dsh/kernel/credential"
 	"dsh/kernel/tool"
 	"dsh/kernel/tool/tooltest"
+	"dsh/plugins/internal/dialect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// claude is a config with every tool that needs none.
+func claude() Config {
+	c := defaults()
+	c.Dialect = dialect.Claude
+	return c
+}
+
 // local is a config that reaches the servers of a test.
 func local() Config {
-	c := defaults()
+	c := claude()
 	c.AllowAddresses = []string{"127.0.0.0/8"}
 	return c
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMarkdown(t *testing.T) {
-	x := setUp(t, defaults())
+	x := setUp(t, claude())
 	at, err := url.Parse("https://ex.test/dir/page?x=y")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestMarkdown(t *testing.T) {
 }
 
 func TestTitle(t *testing.T) {
-	x := setUp(t, defaults())
+	x := setUp(t, claude())
 	at := &url.URL{Scheme: "https", Host: "ex.test", Path: "/"}
 	for doc, want := range map[string]string{
 		"<title>a\n  b &lt;c&gt;</title>": "a b <c>", "<svg><title>icon</title></svg><p>x": "", "<title></title>x": "",
@@ -61,7 +61,7 @@ func TestTitle(t *testing.T) {
 // TestHostilePages: what a document can do to its converter stays in proportion
 // to its size, and it always gives a text.
 func TestHostilePages(t *testing.T) {
-	x := setUp(t, defaults())
+	x := setUp(t, claude())
 	at := &url.URL{Scheme: "https", Host: "ex.test", Path: "/" + strings.Repeat("a/", 400)}
 	const size = 64 << 10
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
@@ -108,7 +108,7 @@ func TestHostilePages(t *testing.T) {
 // TestCacheBounds: fifteen minutes, and no more bytes than allowed.
 func TestCacheBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := defaults()
+		d := claude()
 		c := &cache{keep: time.Duration(d.CacheFor), most: 3 * (overhead + 100 + 1)}
 		for _, key := range []string{"a", "b", "c"} {
 			c.put(key, &page{text: strings.Repeat(key, 100)})

@@ -67,7 +67,7 @@ func readable(resp *http.Response) error {
 }
 
 func unsupported(kind string) error {
-	return refuse("UNSUPPORTED_TYPE", "it is of the type %s, and WebFetch reads HTML and text only; to use it, download it to a file", clip(kind, 80))
+	return refuse("UNSUPPORTED_TYPE", "it is of the type %s, and only HTML and text can be read here; to use it, download it to a file", clip(kind, 80))
 }
 
 // text decodes what a server gave; kind is its media type, from the content where

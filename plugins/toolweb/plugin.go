@@ -1,6 +1,9 @@
 // Package toolweb lets the model read the web: WebFetch gives a page as Markdown,
 // WebSearch asks a search service that the profile names.
 //
+// Under the dialect claude the tools are WebFetch and WebSearch, under that of dsh
+// web_fetch, which has to be asked for, and web_search.
+//
 // # WebFetch
 //
 // The model says what it wants to know of a page (prompt), and gets the page, cut

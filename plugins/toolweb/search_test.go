@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dsh/kernel"
+	"dsh/kernel/tool"
 	"dsh/kernel/tool/tooltest"
+	"dsh/plugins/internal/dialect"
 	"dsh/sdkproto"
 	"dsh/sdkproto/wirejson"
 )
@@ -41,7 +43,7 @@ func TestSearch(t *testing.T) {
 			{"title":"","url":"http://a.test/3"},
 			{"title":"Too many","url":"https://a.test/4"}]}`)(w, r)
 	})
-	c := defaults()
+	c := claude()
 	c.Search.URL, c.Search.APIKeyEnv, c.Search.Count = base+"/search?v=1", "SEARCH_KEY", 3
 	x := setUp(t, c)
 	res := x.Call(t.Context(), "WebSearch", tooltest.Args{"query": " go \n fx ", "allowed_domains": []string{"*.A.test"}, "blocked_domains": []string{"bad.a.test."}})
@@ -58,7 +60,7 @@ func TestSearch(t *testing.T) {
 2. [Below](https://x.a.test/2)
 3. [http://a.test/3](http://a.test/3)
 
-Read a page with WebFetch, and name the pages that your answer comes from.`
+Read a page with WebFetch. Name the pages that your answer comes from.`
 	if diff := cmp.Diff(text, sdkproto.TextOf(res.Content)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
@@ -117,7 +119,7 @@ func TestSearchFailures(t *testing.T) {
 		{name: "no key", code: "MISSING_CREDENTIAL", says: "NO_KEY is not set", env: "NO_KEY", answer: func(http.ResponseWriter, *http.Request) { t.Error("asked without a key") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := defaults()
+			c := claude()
 			c.Search.URL, c.Search.APIKeyEnv = serve(t, tc.answer), tc.env
 			if tc.code == "TIMEOUT" {
 				c.Search.Timeout = kernel.Duration(200 * time.Millisecond)
@@ -133,7 +135,7 @@ func TestSearchFailures(t *testing.T) {
 	if elsewhere.Load() != 0 {
 		t.Error("a redirect of the service was followed")
 	}
-	c := defaults()
+	c := claude()
 	c.Search.URL = serve(t, give("application/json", `{"results":[]}`))
 	if got := setUp(t, c).Good("WebSearch", tooltest.Args{"query": "x"}); !strings.HasPrefix(got, "Nothing was found") {
 		t.Errorf("got %q", got)
@@ -143,12 +145,68 @@ func TestSearchFailures(t *testing.T) {
 // TestSearchAbsent: without a service there is no tool, or one that says what to
 // configure.
 func TestSearchAbsent(t *testing.T) {
-	c := defaults()
+	c := claude()
 	if _, ok := setUp(t, c).View.Lookup("WebSearch"); ok {
 		t.Error("WebSearch is there")
 	}
 	c.Search.Absent = absentError
 	setUp(t, c).Bad("WebSearch", tooltest.Args{"query": "x"}, "NOT_CONFIGURED", "search.url")
+}
+
+// TestDSH: under the dialect dsh there is web_search where a service is named (spec
+// jsonrpc 11.4), web_fetch where it is asked for, and nothing else; their errors
+// say that they are some, and there is no structured result.
+func TestDSH(t *testing.T) {
+	for _, tc := range []struct {
+		fetch, url string
+		want       []string
+	}{
+		{fetchAuto, "", nil},
+		{fetchNever, "https://x.test", []string{"web_search"}},
+		{fetchAuto, "https://x.test", []string{"web_search"}},
+		{fetchAlways, "https://x.test", []string{"web_fetch", "web_search"}},
+	} {
+		c := defaults()
+		c.Fetch, c.Search.URL = tc.fetch, tc.url
+		var got []string
+		for _, tl := range setUp(t, c).View.List() {
+			got = append(got, tl.Spec().Name)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("fetch %s, service %q (-want +got):\n%s", tc.fetch, tc.url, diff)
+		}
+	}
+	c := local()
+	c.Dialect, c.Fetch = dialect.DSH, fetchAlways
+	c.Search.URL = serve(t, give("application/json", `{"results":[{"title":"T","url":"https://x.test/"}]}`))
+	x := setUp(t, c)
+	res := x.Call(t.Context(), "web_search", tooltest.Args{"query": "x"})
+	const text = "Results for \"x\":\n\n1. [T](https://x.test/)\n\nRead a page with web_fetch. Name the pages that your answer comes from."
+	if got := sdkproto.TextOf(res.Content); got != text || res.Meta != nil {
+		t.Errorf("got %q with %s, want %q", got, res.Meta, text)
+	}
+	x.Bad("web_search", tooltest.Args{"query": " "}, "INVALID_ARGUMENTS", "Error: the query is empty")
+	x.Bad("web_fetch", tooltest.Args{"url": "https://10.0.0.1/", "prompt": ""}, "ADDRESS_REFUSED", "Error: 10.0.0.1 is at a private address, and web_fetch reaches")
+	for _, tl := range []tool.Tool{x.web.fetchTool(), x.web.searchTool()} {
+		if d := tl.Spec().Description; strings.Contains(d, "WebFetch") || strings.Contains(d, "WebSearch") {
+			t.Errorf("%s names a tool of the other dialect: %s", tl.Spec().Name, d)
+		}
+	}
+	c.Fetch = fetchNever
+	x = setUp(t, c)
+	if got := x.Good("web_search", tooltest.Args{"query": "x"}) + x.web.searchTool().Spec().Description; strings.Contains(got, "etch") {
+		t.Errorf("it names a tool that is not there: %s", got)
+	}
+	t.Run("contract", func(t *testing.T) {
+		tooltest.TestTool(t, x.web.searchTool(), tooltest.Options{Good: []string{`{"query":"x"}`}, NotEmpty: []string{"query"}})
+	})
+	hit := `{"title":"` + strings.Repeat("title ", 1000) + `","url":"https://x.test/` + strings.Repeat("p", 3000) + `","snippet":"` + strings.Repeat("text ", 1000) + `"}`
+	c.Search.Count = 1000
+	c.Search.URL = serve(t, give("application/json", `{"results":[`+strings.Repeat(hit+",", 60)+hit+`]}`))
+	x = setUp(t, c)
+	t.Run("huge", func(t *testing.T) {
+		tooltest.TestTool(t, x.web.searchTool(), tooltest.Options{Good: []string{`{"query":"x"}`}, Huge: `{"query":"x"}`})
+	})
 }
 
 func TestConfig(t *testing.T) {
@@ -162,6 +220,8 @@ func TestConfig(t *testing.T) {
 			"-1 is too small; use 0 or more\n1 is too small; use 1024 or more\n1 is too small; use 1024 or more"},
 		{"address", func(c *Config) { c.AllowAddresses = []string{"10.0.0.0/8", "10.0.0.1"} }, `"10.0.0.1" is no block of addresses; write one like 10.0.0.0/8 or ::1/128`},
 		{"address in the form of IPv6", func(c *Config) { c.AllowAddresses = []string{"::ffff:10.0.0.0/104"} }, `"::ffff:10.0.0.0/104" is no block of addresses; write one like 10.0.0.0/8 or ::1/128`},
+		{"fetch", func(c *Config) { c.Fetch = "yes" }, `"yes" is neither auto nor always nor never`},
+		{"dialect", func(c *Config) { c.Dialect = "x" }, `"x" is no dialect; use dsh or claude`},
 		{"no time", func(c *Config) { c.Timeout = 0 }, `0s is too short; use a time like "30s"`},
 		{"proxy", func(c *Config) { c.Proxy = "socks5://u:secret@h" }, "must be a URL like https://host/path"},
 		{"proxy with a login", func(c *Config) { c.Proxy = "http://u:p@h:3128" }, ""},
@@ -172,7 +232,7 @@ func TestConfig(t *testing.T) {
 		{"key at home", func(c *Config) { c.Search.URL, c.Search.APIKeyEnv = "http://localhost:8080", "KEY" }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := defaults()
+			c := claude()
 			tc.change(&c)
 			got := ""
 			if err := c.Validate(); err != nil {

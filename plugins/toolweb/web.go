@@ -13,9 +13,11 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/credential"
 	"dsh/kernel/tool"
+	"dsh/plugins/internal/dialect"
+	"dsh/sdkproto"
 )
 
-// Web offers the tools WebFetch and WebSearch.
+// Web offers the tools WebFetch and WebSearch, or web_fetch and web_search.
 type Web struct {
 	config      Config
 	owner       *kernel.Owner
@@ -55,8 +57,10 @@ func New(p Params) *Web {
 }
 
 func (w *Web) register() error {
-	if err := w.tools.Register(w.owner, w.fetchTool()); err != nil {
-		return err
+	if w.config.fetches() {
+		if err := w.tools.Register(w.owner, w.fetchTool()); err != nil {
+			return err
+		}
 	}
 	if w.config.Search.URL == "" && w.config.Search.Absent == absentHide {
 		return nil
@@ -82,4 +86,31 @@ func (w *Web) bound(ctx context.Context, most time.Duration) (context.Context, c
 	stop := context.AfterFunc(w.owner.Context(), func() { end(kernel.ErrClosed) })
 	ctx, cancel := context.WithTimeoutCause(ctx, most, errTimeout)
 	return ctx, func() { cancel(); stop(); end(nil) }
+}
+
+func (w *Web) fetchName() string {
+	if w.config.Dialect == dialect.Claude {
+		return "WebFetch"
+	}
+	return "web_fetch"
+}
+
+func (w *Web) searchName() string {
+	if w.config.Dialect == dialect.Claude {
+		return "WebSearch"
+	}
+	return "web_search"
+}
+
+// face makes a result that of the dialect: that of dsh has no structured one, and
+// its errors say that they are some.
+func (w *Web) face(r tool.Result, err error) (tool.Result, error) {
+	if w.config.Dialect == dialect.Claude || err != nil {
+		return r, err
+	}
+	r.Meta = nil
+	if r.IsError {
+		r.Content = []sdkproto.Block{sdkproto.Text("Error: " + sdkproto.TextOf(r.Content))}
+	}
+	return r, nil
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +44,9 @@ type Options struct {
 	// Slow holds the arguments of a call that would go on for much longer than
 	// Prompt; "" for a tool that has none.
 	Slow string
+	// Huge holds the arguments of a call that has far more to say than Limit; "" for
+	// a tool that has none.
+	Huge string
 	// Limit bounds the text of one result in bytes, by default DefaultLimit.
 	Limit int
 	// Prompt is how soon a cancelled call must return, by default DefaultPrompt.
@@ -71,6 +76,8 @@ func TestTool(t *testing.T, tl tool.Tool, o Options) {
 	t.Run("good arguments", s.good)
 	t.Run("bad arguments", s.bad)
 	t.Run("odd strings", s.odd)
+	t.Run("odd paths", s.paths)
+	t.Run("huge output", s.huge)
 	t.Run("calls side by side", s.concurrent)
 	t.Run("cancelled", s.cancelled)
 }
@@ -182,6 +189,15 @@ func (s *suite) spec(t *testing.T) {
 		if _, ok := properties(top)[name]; !ok {
 			t.Errorf("the required member %q is not among the properties", name)
 		}
+	}
+	subject := spec.Subject
+	for _, name := range []string{subject.Member, subject.Dir} {
+		if _, ok := properties(top)[name]; name != "" && !ok {
+			t.Errorf("the subject of permission rules is in %q, which is not among the properties", name)
+		}
+	}
+	if (subject.Kind == "") != (subject.Member == "") || subject.Kind != "" && subject.Rule == "" {
+		t.Errorf("the subject of permission rules is not whole: %+v", subject)
 	}
 	for _, name := range slices.Sorted(maps.Keys(properties(top))) {
 		if d, _ := properties(top)[name]["description"].(string); strings.TrimSpace(d) == "" {
@@ -343,6 +359,70 @@ func (s *suite) odd(t *testing.T) {
 	}
 }
 
+// paths puts paths that lead somewhere else into the members that hold one; the
+// call may refuse them or not, within the rules that hold for every result, and a
+// read-only one leaves what is there as it was.
+func (s *suite) paths(t *testing.T) {
+	subject := s.tool.Spec().Subject
+	var members []string
+	if subject.Kind == tool.SubjectPath || subject.Kind == tool.SubjectPattern {
+		members = append(members, subject.Member)
+	}
+	if subject.Dir != "" {
+		members = append(members, subject.Dir)
+	}
+	if len(members) == 0 {
+		return
+	}
+	outside := t.TempDir()
+	const kept = "the text outside\n"
+	file := filepath.Join(outside, "file")
+	if err := os.WriteFile(file, []byte(kept), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	odd := map[string]string{
+		"a folder outside": outside, "a file outside": file, "a way out and back": filepath.Join("..", filepath.Base(s.o.CWD)),
+		"below a file": filepath.Join(file, "below"), "nothing": filepath.Join(outside, "no", "such"), "a URL": "file://" + file, "a slash at the end": file + "/",
+	}
+	for kind, target := range map[string]string{"a link out": outside, "a link to a file": file, "a link to nothing": filepath.Join(outside, "new"), "a link to itself": "tooltest a link to itself"} {
+		link := filepath.Join(s.o.CWD, "tooltest "+kind)
+		if err := os.Symlink(target, link); err != nil {
+			t.Logf("%s is not tested: %v", kind, err)
+			continue
+		}
+		t.Cleanup(func() { os.Remove(link) })
+		odd[kind], odd["a relative "+kind], odd["below "+kind] = link, filepath.Base(link), filepath.Join(link, "file")
+	}
+	base := s.decode(t, s.o.Good[0])
+	for _, member := range members {
+		for _, kind := range slices.Sorted(maps.Keys(odd)) {
+			t.Run(member+" is "+kind, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), s.o.Prompt)
+				defer cancel()
+				s.call(ctx, t, s.with(t, base, member, odd[kind]))
+			})
+		}
+	}
+	if b, err := os.ReadFile(file); s.tool.Spec().ReadOnly && (err != nil || string(b) != kept) {
+		t.Errorf("a read-only tool has changed a file: %q, %v", b, err)
+	}
+}
+
+// huge makes the call that has too much to say: it succeeds, within the limit that
+// holds for every result.
+func (s *suite) huge(t *testing.T) {
+	if s.o.Huge == "" {
+		return
+	}
+	res := s.call(t.Context(), t, s.o.Huge)
+	if res.IsError {
+		t.Errorf("arguments %s: %s", s.o.Huge, text(res))
+	}
+	if n := len(text(res)); n < 4<<10 {
+		t.Errorf("arguments %s: the result has %d bytes; give a call that has more to say", s.o.Huge, n)
+	}
+}
+
 func (s *suite) concurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -369,6 +449,15 @@ func (s *suite) cancelled(t *testing.T) {
 	if s.o.Slow == "" {
 		return
 	}
+	t.Run("out of time", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		s.prompt(t, s.o.Slow, func() {
+			if res := s.call(ctx, t, s.o.Slow); !res.IsError {
+				t.Errorf("a call that ran out of time has a good result: %.300q", text(res))
+			}
+		})
+	})
 	t.Run("in the middle", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		timer := time.AfterFunc(100*time.Millisecond, cancel)

@@ -1,0 +1,71 @@
+package gitignore
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"dsh/plugins/internal/textfile"
+)
+
+const (
+	// Folder is that of git itself, which belongs to no walk.
+	Folder = ".git"
+	// File is the name of the files with rules.
+	File = ".gitignore"
+	// maxFile bounds what is read of one, in bytes.
+	maxFile = 1 << 20
+)
+
+// Above collects the rules that hold in an absolute folder, without those of its
+// own ignore file: those of the work tree that it is in, from the root down.
+func Above(dir string) *Dir {
+	rules := Root()
+	root, ok := workTree(dir)
+	if !ok {
+		return rules
+	}
+	rules = rules.With(Read(filepath.Join(root, Folder, "info", "exclude")))
+	rel, err := filepath.Rel(root, dir)
+	if err != nil || rel == "." {
+		return rules
+	}
+	for name := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		rules = rules.With(Read(filepath.Join(root, File))).Child(name)
+		root = filepath.Join(root, name)
+	}
+	return rules
+}
+
+// workTree finds the folder above dir, or dir, that holds a .git.
+func workTree(dir string) (root string, ok bool) {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, Folder)); err == nil {
+			return dir, true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", false
+		}
+		dir = parent
+	}
+}
+
+// Read gives the content of an ignore file, nothing if there is none. Git does not
+// follow links here either.
+func Read(path string) []byte {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, _, err := textfile.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil
+	}
+	return b
+}
