@@ -5,6 +5,7 @@ import (
 	"dsh/kernel"
 	"dsh/plugins/agentloop"
 	"dsh/plugins/attachmentlocal"
+	"dsh/plugins/checkpoint"
 	"dsh/plugins/commands"
 	"dsh/plugins/compaction"
 	"dsh/plugins/core"
@@ -33,6 +34,7 @@ import (
 	"dsh/plugins/toolbash"
 	"dsh/plugins/toolfilter"
 	"dsh/plugins/toolfs"
+	"dsh/plugins/tooljob"
 	"dsh/plugins/toollsp"
 	"dsh/plugins/toolsearch"
 	"dsh/plugins/tooltodo"
@@ -44,6 +46,7 @@ func Builtin() []kernel.Plugin {
 	return []kernel.Plugin{
 		agentloop.Plugin,
 		attachmentlocal.Plugin,
+		checkpoint.Plugin,
 		commands.Plugin,
 		compaction.Plugin,
 		core.Plugin,
@@ -72,6 +75,7 @@ func Builtin() []kernel.Plugin {
 		toolbash.Plugin,
 		toolfilter.Plugin,
 		toolfs.Plugin,
+		tooljob.Plugin,
 		toollsp.Plugin,
 		toolsearch.Plugin,
 		tooltodo.Plugin,

@@ -176,6 +176,7 @@ func (b *Board) Stop(id string) error {
 	var stop func()
 	if e != nil {
 		stop = e.work.Stop
+		e.work.StopAsked = e.work.StopAsked || !e.work.Over()
 	}
 	b.mu.Unlock()
 	if e == nil {

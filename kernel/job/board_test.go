@@ -31,8 +31,14 @@ func TestStop(t *testing.T) {
 	b := job.NewBoard()
 	stopped := 0
 	e := start(t, b, job.Work{Job: shell("a"), Stop: func() { stopped++ }})
+	if j, _ := b.Lookup("a"); j.StopAsked {
+		t.Error("nobody has asked for a stop")
+	}
 	if err := b.Stop("a"); err != nil || stopped != 1 {
 		t.Fatalf("Stop = %v, the work was told %d times", err, stopped)
+	}
+	if j, _ := b.Lookup("a"); !j.StopAsked {
+		t.Error("it is not known that a stop was asked for")
 	}
 	e.End(job.End{Status: job.Stopped, Summary: "stopped"})
 	if err := b.Stop("a"); err != nil || stopped != 1 {

@@ -51,6 +51,8 @@ type Job struct {
 	// Background: the call that started it does not wait for it.
 	Background bool
 	Began      time.Time
+	// StopAsked: somebody asked the board to stop it while it was running.
+	StopAsked bool
 
 	// Status is one of the states; what follows is set with a final one.
 	Status string

@@ -28,6 +28,9 @@ type Command struct {
 	Errors io.Writer
 	// Timeout ends the program, 0 for no limit.
 	Timeout time.Duration
+	// Started, when not nil, is called once the program runs and is on the account of
+	// its session, before Run waits; not when nothing was started. It must not block.
+	Started func()
 	// SessionID owns whatever the program leaves running.
 	SessionID string
 	// Confinement says what the program may do; nil confines nothing.

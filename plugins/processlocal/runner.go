@@ -119,6 +119,9 @@ func (r *Runner) Run(ctx context.Context, c process.Command) (process.Exit, erro
 		return process.Exit{}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	r.keep(s, p)
+	if c.Started != nil {
+		c.Started()
+	}
 	exit := r.wait(ctx, c.Timeout, p)
 	cut := exit.TimedOut || exit.Cancelled
 	if cut {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"dsh/kernel/process"
+	"dsh/kernel/job"
 	"dsh/kernel/tool"
 	"dsh/kernel/workspace"
 	"dsh/plugins/internal/dialect"
@@ -28,6 +28,8 @@ type arguments struct {
 	Description string  `json:"description,omitzero" jsonschema:"What the command does, in a few words, for the person who watches."`
 	TimeoutMs   float64 `json:"timeoutMs,omitzero" jsonschema:"How long the command may run, in milliseconds."`
 	Workdir     string  `json:"workdir,omitzero" jsonschema:"The directory to run in, absolute or relative to the session's; by default the session's."`
+	// Background is not recorded from the peer; it is ours.
+	Background bool `json:"run_in_background,omitzero" jsonschema:"Whether to go on at once while the command runs; it then has no time limit."`
 }
 
 // Bash offers the tool bash, or Bash.
@@ -36,6 +38,11 @@ type Bash struct {
 	tool   tool.Tool
 	// shell looks the shell up once.
 	shell func() (string, error)
+
+	mu     sync.Mutex
+	closed bool
+	// commands counts those that run.
+	commands sync.WaitGroup
 }
 
 // New makes the tool; register puts it where the agents find it.
@@ -53,7 +60,8 @@ func New(p Params) *Bash {
 			"Every call starts afresh: directory changes and variables do not last; use workdir. "+
 			"There is no input and no terminal: a program that asks something fails, so use options that answer in advance. "+
 			"A command may run %v, or up to %v with timeoutMs; then it is ended with all its children. "+
-			"Start a server or another long job in the background, with its output in a file: it lives until the session ends. "+
+			"With run_in_background you get an id and the name of a file with the output at once, and a message when the command has ended; "+
+			"use it for servers and long jobs, which live until the session ends. "+
 			"Of output over %d characters you get the beginning, the end, and the name of a file with the rest. "+
 			"For reading, searching and changing files prefer the tools made for it.",
 			milliseconds(p.Config.TimeoutMs), milliseconds(p.Config.MaxTimeoutMs), p.Config.MaxOutput),
@@ -70,6 +78,9 @@ func (b *Bash) register() error {
 		_, err := b.shell()
 		return err
 	})
+	if err := b.params.Self.Owner.OnClose("shell commands", b.close); err != nil {
+		return err
+	}
 	return b.params.Tools.Register(b.params.Self.Owner, b.tool)
 }
 
@@ -90,12 +101,36 @@ func lookShell(configured string) (string, error) {
 	return "", errors.New("look up the shell: neither bash nor sh is in PATH; install one or set `shell` of the row to its path")
 }
 
+// close waits for the commands, which end with the owner's context.
+func (b *Bash) close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		b.commands.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for shell commands to end: %w", context.Cause(ctx))
+	}
+}
+
 func (b *Bash) call(ctx context.Context, in tool.Invocation, a arguments) (tool.Result, error) {
-	r, refused, err := b.run(ctx, in, order{a.Command, a.TimeoutMs, a.Workdir, "timeoutMs"})
+	r, refused, err := b.run(ctx, in, order{
+		command: a.Command, description: a.Description, timeout: a.TimeoutMs, workdir: a.Workdir, background: a.Background, named: "timeoutMs",
+	})
 	if err != nil || refused != nil {
 		return deref(refused), err
 	}
-	text := r.out.finish()
+	if r.isBehind() {
+		remark := fmt.Sprintf("[the command goes on in the background as job %s; %s]", r.id, r.whereToLook("job_output", "job_kill"))
+		return tool.TextResult(below(r.out.soFar().text(), append(r.remarks(), remark))), nil
+	}
+	text := r.out.finish().text()
 	if r.err != nil {
 		return notStarted(ctx, r.err), nil
 	}
@@ -108,70 +143,94 @@ func (b *Bash) call(ctx context.Context, in tool.Invocation, a arguments) (tool.
 // noOutput stands for the output of a command that gave none.
 const noOutput = "(no output)"
 
-// order is what is to be run.
+// order is what is to be run, and how.
 type order struct {
-	command string
+	command, description string
 	// timeout is in milliseconds, 0 for the usual one; named is what its parameter
 	// is called.
 	timeout float64
-	workdir string
 	named   string
+	workdir string
+	// background: the call does not wait. keeps: when the time is up the command goes
+	// on behind its call. apart: standard error is told from standard output.
+	background, keeps, apart bool
 }
 
-// ran is how a command went.
+// ran is how a command went, as far as its call has waited for it.
 type ran struct {
-	order
-	out  *output
-	exit process.Exit
-	// err says why it was not started.
-	err error
-	// limit is what it was given, took what it needed, clamped what was asked for if
-	// that was too much.
-	limit, took, clamped time.Duration
+	*command
+	// limit is the time it was given, clamped what was asked for if that was too
+	// much.
+	limit, clamped time.Duration
 }
 
-// run runs a command to its end, or says why it must not be run.
+// run runs a command until it has ended or goes on behind the call, or says why it
+// must not be run.
 func (b *Bash) run(ctx context.Context, in tool.Invocation, o order) (ran, *tool.Result, error) {
-	refused := func(why string) (ran, *tool.Result, error) {
-		r := refuse(why)
-		return ran{}, &r, nil
-	}
+	refused := func(r tool.Result) (ran, *tool.Result, error) { return ran{}, &r, nil }
 	if strings.TrimSpace(o.command) == "" {
-		return refused("the command is empty; say what to run")
+		return refused(refuse("the command is empty; say what to run"))
 	}
 	if strings.ContainsRune(o.command, 0) {
-		return refused("the command contains a NUL byte, which no shell takes")
+		return refused(refuse("the command contains a NUL byte, which no shell takes"))
 	}
 	limit, clamped, err := b.timeout(o)
 	if err != nil {
-		return refused(err.Error())
+		return refused(refuse(err.Error()))
 	}
 	dir, err := workdir(in.CWD, o.workdir)
 	if err != nil {
-		return refused(err.Error())
+		return refused(refuse(err.Error()))
+	}
+	if ctx.Err() != nil {
+		return refused(notStarted(ctx, ctx.Err()))
 	}
 	shell, err := b.shell()
 	if err != nil {
 		return ran{}, nil, err
 	}
-
-	r := ran{order: o, limit: limit, clamped: clamped, out: newOutput(b.params.Config.MaxOutput, b.params.Config.MaxSpillBytes, b.opener(in))}
-	stop := report(in.Progress, r.out)
-	begin := time.Now()
-	r.exit, r.err = b.params.Runner.Run(ctx, process.Command{
-		Path: shell,
-		Args: []string{"-c", "--", o.command},
-		Dir:  dir,
-		// These name files that a shell reads before its command.
-		Env:         []string{"BASH_ENV=", "ENV="},
-		Output:      r.out,
-		Timeout:     limit,
-		SessionID:   in.SessionID,
-		Confinement: in.Confinement,
-	})
-	stop()
-	r.took = time.Since(begin)
+	c, err := b.start(in, o, shell, dir)
+	switch {
+	case errors.Is(err, job.ErrFull):
+		return refused(tool.ErrorResult("ShellError", "TOO_MANY_TASKS", "Error: "+err.Error()+b.runningNow(in.SessionID)))
+	case err != nil:
+		return refused(notStarted(ctx, err))
+	}
+	r := ran{command: c, limit: limit, clamped: clamped}
+	if o.background {
+		r.clamped = 0 // it has no limit
+	}
+	stop := report(in.Progress, c.out)
+	defer stop()
+	c.wait(ctx, limit, o.keeps)
 	return r, nil, nil
+}
+
+// maxNamed bounds the tasks that an error names.
+const maxNamed = 20
+
+// runningNow names the tasks of a session that can be stopped (case B90).
+func (b *Bash) runningNow(sessionID string) string {
+	var ids []string
+	for _, j := range b.params.Board.List(sessionID) {
+		if j.Background && !j.Over() && len(ids) < maxNamed {
+			ids = append(ids, j.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return ". In the background run, oldest first: " + strings.Join(ids, ", ")
+}
+
+// whereToLook says how to hear of a command that goes on, by the names of the
+// tools for it.
+func (c *command) whereToLook(look, stop string) string {
+	where := "its output is not kept"
+	if c.out.path != "" {
+		where = "its output goes to " + c.out.path
+	}
+	return fmt.Sprintf("%s. A message will tell you when it has ended; %s shows how it is doing, %s ends it", where, look, stop)
 }
 
 // opener gives what makes the file of a call's output, nil where none is kept.
@@ -300,14 +359,17 @@ func (r *ran) cancelled() string {
 // remarks say what else there is to know of a run.
 func (r *ran) remarks() []string {
 	var remarks []string
+	if r.clamped > 0 {
+		remarks = append(remarks, fmt.Sprintf("[%s was lowered from %d to %d, the most that is allowed]", r.named, r.clamped.Milliseconds(), r.limit.Milliseconds()))
+	}
+	if r.isBehind() {
+		return remarks // how it ends is not known
+	}
 	switch {
 	case r.exit.Left == 1:
 		remarks = append(remarks, "[1 background process is still running; it ends with the session]")
 	case r.exit.Left > 1:
 		remarks = append(remarks, fmt.Sprintf("[%d background processes are still running; they end with the session]", r.exit.Left))
-	}
-	if r.clamped > 0 {
-		remarks = append(remarks, fmt.Sprintf("[%s was lowered from %d to %d, the most that is allowed]", r.named, r.clamped.Milliseconds(), r.limit.Milliseconds()))
 	}
 	if r.exit.Reached.Missing != "" {
 		remarks = append(remarks, fmt.Sprintf("[the command was confined less than was asked for: %s]", r.exit.Reached.Missing))
@@ -317,7 +379,7 @@ func (r *ran) remarks() []string {
 
 // below puts remarks on lines of their own.
 func below(text string, remarks []string) string {
-	if len(remarks) > 0 && !strings.HasSuffix(text, "\n") {
+	if len(remarks) > 0 && text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
 	return text + strings.Join(remarks, "\n")

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"dsh/kernel"
+	"dsh/kernel/job"
 	"dsh/kernel/process/processtest"
 	"dsh/kernel/tool"
 	"dsh/kernel/tool/tooltest"
@@ -34,6 +35,7 @@ type world struct {
 	t      testing.TB
 	bash   *Bash
 	runner *processlocal.Runner
+	board  *job.Board
 	owner  *kernel.Owner
 	home   string
 	cwd    string
@@ -41,7 +43,7 @@ type world struct {
 
 func newWorld(t testing.TB, change ...func(*Params)) *world {
 	t.Helper()
-	w := &world{t: t, home: t.TempDir(), cwd: t.TempDir()}
+	w := &world{t: t, home: t.TempDir(), cwd: t.TempDir(), board: job.NewBoard()}
 	w.owner = kernel.NewOwner(context.Background(), "test")
 	self := kernel.Instance{
 		ID: "shell", Owner: w.owner, Root: kernel.NewRoot(w.owner), Log: slog.New(slog.DiscardHandler),
@@ -53,7 +55,7 @@ func newWorld(t testing.TB, change ...func(*Params)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Params{Self: self, Config: defaults(), Tools: tool.NewRegistry(), Runner: w.runner, Spiller: spill.New(w.home)}
+	p := Params{Self: self, Config: defaults(), Tools: tool.NewRegistry(), Runner: w.runner, Board: w.board, Spiller: spill.New(w.home)}
 	for _, f := range change {
 		f(&p)
 	}
@@ -111,6 +113,9 @@ func text(res tool.Result) string { return res.Content[0].Text }
 func TestConformance(t *testing.T) {
 	// Among the odd strings is one that makes ten thousand commands.
 	w := newWorld(t, func(p *Params) { p.Config.TimeoutMs = 2000 })
+	if got := tooltest.Inputs(t, w.bash.tool); w.bash.tool.Spec().Name != "bash" || got != "command description? run_in_background? timeoutMs? workdir?" {
+		t.Errorf("tool %s with inputs %s", w.bash.tool.Spec().Name, got)
+	}
 	tooltest.TestTool(t, w.bash.tool, tooltest.Options{
 		CWD:      w.cwd,
 		Good:     []string{`{"command":"echo hello"}`, `{"command":"pwd; exit 2","description":"where am I","timeoutMs":20000,"workdir":"."}`},

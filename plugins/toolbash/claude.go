@@ -12,22 +12,26 @@ import (
 	"dsh/sdkproto/wirejson"
 )
 
-// claudeArguments of Bash (spec stream-json 9). run_in_background and
-// dangerouslyDisableSandbox are not offered: a call that sets one is told so.
+// claudeArguments of Bash (spec stream-json 9).
 type claudeArguments struct {
 	Command     string  `json:"command" jsonschema:"The command line, as for bash -c."`
-	Timeout     float64 `json:"timeout,omitzero" jsonschema:"How long the command may run, in milliseconds."`
+	Timeout     float64 `json:"timeout,omitzero" jsonschema:"How long to wait for the command, in milliseconds."`
 	Description string  `json:"description,omitzero" jsonschema:"What the command does, in a few words, for the person who watches."`
+	Background  bool    `json:"run_in_background,omitzero" jsonschema:"Whether to go on at once while the command runs."`
+	// Unconfined is taken because models set it, and refused where it would change
+	// anything: what a model asks for must not lift a confinement.
+	Unconfined bool `json:"dangerouslyDisableSandbox,omitzero" jsonschema:"Leave it out: a call cannot lift the confinement of commands."`
 }
 
 // claudeResult is the structured result of a call that succeeded.
 type claudeResult struct {
-	// Stdout is what both streams gave, in the order in which it came; Stderr is
-	// always empty.
 	Stdout      string `json:"stdout"`
 	Stderr      string `json:"stderr"`
 	Interrupted bool   `json:"interrupted"`
 	IsImage     bool   `json:"isImage"`
+	// BackgroundTaskID is the id of a command that goes on behind its call; the
+	// streams are what it had said then.
+	BackgroundTaskID string `json:"backgroundTaskId,omitzero"`
 	// ReturnCodeInterpretation says what an exit code other than 0 means that is no
 	// failure.
 	ReturnCodeInterpretation string `json:"returnCodeInterpretation,omitzero"`
@@ -48,8 +52,10 @@ func (b *Bash) claude() tool.Tool {
 		Description: fmt.Sprintf("Runs a shell command (bash -c) in the session's directory and returns what it wrote to standard output and standard error. "+
 			"Every call starts afresh: directory changes and variables do not last, so use absolute paths or begin with cd DIR && . "+
 			"There is no input and no terminal: a program that asks something fails, so use options that answer in advance. "+
-			"A command may run %v, or up to %v with timeout; then it is ended with all its children. "+
-			"Start a server or another long job with & and its output in a file: it lives until the session ends. "+
+			"You wait for a command for %v, or up to %v with timeout; then it goes on in the background, "+
+			"but one that begins with sleep or uses git is ended with all its children. "+
+			"With run_in_background you get an id and the name of a file with the output at once, and a message when the command has ended; "+
+			"use it for servers and long jobs, not &. What runs in the background lives until the session ends. "+
 			"Of output over %d characters you get the beginning, the end, and the name of a file with the rest. "+
 			"To read, search and change files use Read, Glob, Grep, Edit and Write instead of commands.",
 			milliseconds(c.TimeoutMs), milliseconds(c.MaxTimeoutMs), c.MaxOutput),
@@ -59,11 +65,22 @@ func (b *Bash) claude() tool.Tool {
 }
 
 func (b *Bash) callClaude(ctx context.Context, in tool.Invocation, a claudeArguments) (tool.Result, error) {
-	r, refused, err := b.run(ctx, in, order{command: a.Command, timeout: a.Timeout, named: "timeout"})
+	if a.Unconfined && in.Confinement.Confines() {
+		return dialect.Bare(refuse("dangerouslyDisableSandbox cannot be used: commands are confined here, and only a person can change that. Run the command without it, or say what it needs")), nil
+	}
+	r, refused, err := b.run(ctx, in, order{
+		command: a.Command, description: a.Description, timeout: a.Timeout, named: "timeout",
+		background: a.Background, keeps: keeps(a.Command), apart: true,
+	})
 	if err != nil || refused != nil {
 		return dialect.Bare(deref(refused)), err
 	}
-	text := strings.TrimSuffix(r.out.finish(), "\n")
+	if r.isBehind() {
+		return r.goesOn()
+	}
+	s := r.out.finish()
+	s.out, s.err = strings.TrimSuffix(s.out, "\n"), strings.TrimSuffix(s.err, "\n")
+	text := s.text()
 	if r.err != nil {
 		return dialect.Bare(notStarted(ctx, r.err)), nil
 	}
@@ -74,7 +91,7 @@ func (b *Bash) callClaude(ctx context.Context, in tool.Invocation, a claudeArgum
 	switch {
 	case r.exit.TimedOut:
 		name, code = "TimeoutError", "TIMEOUT"
-		failed = fmt.Sprintf("Command timed out after %v: it and its process group were ended. If it needs longer, give a larger timeout or start it with & and its output in a file", r.limit)
+		failed = fmt.Sprintf("Command timed out after %v: it and its process group were ended. If it needs longer, give a larger timeout or use run_in_background", r.limit)
 	case r.exit.Cancelled:
 		name, code, failed = "AbortError", "ABORTED", r.cancelled()
 	case r.exit.Signal != "":
@@ -90,7 +107,7 @@ func (b *Bash) callClaude(ctx context.Context, in tool.Invocation, a claudeArgum
 		}
 		return tool.ErrorResult(name, code, below(failed, r.remarks())), nil
 	}
-	res := claudeResult{Stdout: text, ReturnCodeInterpretation: meaning}
+	res := claudeResult{Stdout: s.out, Stderr: s.err, ReturnCodeInterpretation: meaning}
 	if r.out.path != "" {
 		res.PersistedOutputPath, res.PersistedOutputSize = r.out.path, r.out.spilled
 	}
@@ -105,6 +122,22 @@ func (b *Bash) callClaude(ctx context.Context, in tool.Invocation, a claudeArgum
 	return tool.Result{Content: []sdkproto.Block{sdkproto.Text(below(text, remarks))}, Meta: meta}, err
 }
 
+// goesOn is the result of a call that does not wait for its command any more.
+func (r *ran) goesOn() (tool.Result, error) {
+	s := r.out.soFar()
+	s.out, s.err = strings.TrimSuffix(s.out, "\n"), strings.TrimSuffix(s.err, "\n")
+	text := fmt.Sprintf("The command runs in the background with the id %s; %s.", r.id, r.whereToLook("TaskOutput", "TaskStop"))
+	if !r.background {
+		text = fmt.Sprintf("The command did not end while you waited, and goes on in the background with the id %s; %s.", r.id, r.whereToLook("TaskOutput", "TaskStop"))
+	}
+	text = below(text, r.remarks())
+	if said := s.text(); said != "" {
+		text += "\nSo far it has said:\n" + said
+	}
+	meta, err := wirejson.Marshal(claudeResult{Stdout: s.out, Stderr: s.err, BackgroundTaskID: r.id})
+	return tool.Result{Content: []sdkproto.Block{sdkproto.Text(text)}, Meta: meta}, err
+}
+
 // shorten gives the beginning and the end of a failed command's output. What is
 // left out is in a file, if there is a place for it.
 func shorten(text string, out *output) string {
@@ -114,6 +147,6 @@ func shorten(text string, out *output) string {
 	}
 	out.keep()
 	runes := []rune(text)
-	note := out.note(max(out.total, n) - failureOutput)
+	note := out.note(max(out.out.total+out.err.total, n) - failureOutput)
 	return string(runes[:failureOutput/2]) + note + string(runes[n-failureOutput/2:])
 }

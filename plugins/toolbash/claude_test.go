@@ -31,7 +31,7 @@ func TestClaudeConformance(t *testing.T) {
 
 func TestClaudeSpec(t *testing.T) {
 	w := claudeWorld(t)
-	if got := tooltest.Inputs(t, w.bash.tool); got != "command description? timeout?" {
+	if got := tooltest.Inputs(t, w.bash.tool); got != "command dangerouslyDisableSandbox? description? run_in_background? timeout?" {
 		t.Errorf("inputs %s", got)
 	}
 	spec := w.bash.tool.Spec()
@@ -46,8 +46,8 @@ func TestClaudeResults(t *testing.T) {
 	if err := os.WriteFile(w.cwd+"/a", []byte("a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := func(stdout, meaning string) map[string]any {
-		m := map[string]any{"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false}
+	good := func(stdout, stderr, meaning string) map[string]any {
+		m := map[string]any{"stdout": stdout, "stderr": stderr, "interrupted": false, "isImage": false}
 		if meaning != "" {
 			m["returnCodeInterpretation"] = meaning
 		}
@@ -59,12 +59,15 @@ func TestClaudeResults(t *testing.T) {
 		meta map[string]any
 		code string
 	}{
-		{"echo hi", "hi", good("hi", ""), ""},
-		{"true", "(no output)", good("", ""), ""},
-		{"echo out; echo err >&2", "out\nerr", good("out\nerr", ""), ""},
+		{"echo hi", "hi", good("hi", "", ""), ""},
+		{"true", "(no output)", good("", "", ""), ""},
+		{"echo out; echo err >&2", "out\nerr", good("out", "err", ""), ""},
+		{"echo err >&2; sleep 0.1; printf out", "out\nerr", good("out", "err", ""), ""},
+		{"echo err >&2", "err", good("", "err", ""), ""},
+		{"echo err >&2; echo out; exit 3", "Exit code 3\nout\nerr", nil, "EXIT_CODE"},
 		{"echo out; echo err >&2; exit 3", "Exit code 3\nout\nerr", nil, "EXIT_CODE"},
 		{"false", "Exit code 1", nil, "EXIT_CODE"},
-		{"grep nothing a", "(no output)\n[exit code 1: nothing matches]", good("", "nothing matches"), ""},
+		{"grep nothing a", "(no output)\n[exit code 1: nothing matches]", good("", "", "nothing matches"), ""},
 		{"grep nothing missing", "Exit code 2\ngrep: missing: No such file or directory", nil, "EXIT_CODE"},
 		{"kill -KILL $$", "Ended by signal: SIGKILL", nil, "SIGNAL"},
 	} {
@@ -90,14 +93,41 @@ func TestClaudeResults(t *testing.T) {
 	}
 }
 
-// TestClaudeTimeout: the result says so and keeps the output so far.
+// TestClaudeTimeout: what begins with sleep or contains git is ended when its time
+// is up, with the output so far in the result; anything else goes on in the
+// background (spec stream-json 9, output limits).
 func TestClaudeTimeout(t *testing.T) {
 	w := claudeWorld(t)
-	res := w.run(map[string]any{"command": "echo so far; sleep 300", "timeout": 300})
-	if !res.IsError || res.Error.Code != "TIMEOUT" || res.Meta != nil || !strings.HasPrefix(text(res), "Command timed out after 300ms") || !strings.HasSuffix(text(res), "\nso far") {
-		t.Errorf("got %+v", res)
+	for _, command := range []string{"echo so far; sleep 300; git status", "sleep 300", " sleep 300; echo x"} {
+		res := w.run(map[string]any{"command": command, "timeout": 300})
+		if !res.IsError || res.Error.Code != "TIMEOUT" || res.Meta != nil || !strings.HasPrefix(text(res), "Command timed out after 300ms") {
+			t.Errorf("%s: got %+v", command, res)
+		}
+		if strings.HasPrefix(command, "echo") && !strings.HasSuffix(text(res), "\nso far") {
+			t.Errorf("%s: got %q", command, text(res))
+		}
 	}
-	res = w.run(map[string]any{"command": "true", "timeout": -1})
+	if jobs := w.board.List("main"); len(jobs) != 0 {
+		t.Errorf("still on the board: %v", jobs)
+	}
+	res := w.run(map[string]any{"command": "echo so far; echo wrong >&2; sleep 300", "timeout": 1000})
+	var meta claudeResult
+	if err := wirejson.Unmarshal(res.Meta, &meta); err != nil {
+		t.Fatal(err)
+	}
+	j, ok := w.board.Lookup(meta.BackgroundTaskID)
+	if res.IsError || !ok || j.Over() || !j.Background || meta.Stdout != "so far" || meta.Stderr != "wrong" {
+		t.Errorf("got %+v, job %+v", res, j)
+	}
+	if !strings.Contains(text(res), j.ID) || !strings.Contains(text(res), j.OutputFile) || !strings.HasSuffix(text(res), "\nSo far it has said:\nso far\nwrong") {
+		t.Errorf("text %q", text(res))
+	}
+	w.stop(j.ID)
+}
+
+func TestClaudeTimeoutArguments(t *testing.T) {
+	w := claudeWorld(t)
+	res := w.run(map[string]any{"command": "true", "timeout": -1})
 	if !res.IsError || text(res) != "timeout is -1; it must be greater than 0" {
 		t.Errorf("got %+v", res)
 	}

@@ -68,7 +68,7 @@ func TestOutput(t *testing.T) {
 					t.Fatalf("write gave %d, %v", n, err)
 				}
 			}
-			if got := o.finish(); got != tc.want {
+			if got := o.finish().text(); got != tc.want {
 				t.Errorf("text is %q, want %q", got, tc.want)
 			}
 			if m.String() != tc.kept {
@@ -97,7 +97,7 @@ func TestFloodKeepsLastWords(t *testing.T) {
 	write(strings.Repeat("y\n", 3_000_000))
 	write("done\n")
 	write(strings.Repeat("y\n", 3_000_000))
-	got := o.finish()
+	got := o.finish().text()
 	if !strings.Contains(got, "\ndone\n") {
 		t.Errorf("the text has no line `done`; it ends with %q", got[max(0, len(got)-200):])
 	}
@@ -125,7 +125,7 @@ func TestSpillTrouble(t *testing.T) {
 			if _, err := o.Write(long); err != nil {
 				t.Fatal(err)
 			}
-			if got := o.finish(); !strings.Contains(got, tc.want) {
+			if got := o.finish().text(); !strings.Contains(got, tc.want) {
 				t.Errorf("text lacks %q: %q", tc.want, got)
 			}
 		})
@@ -157,7 +157,7 @@ func TestOutputProperties(t *testing.T) {
 			}
 			rest = rest[n:]
 		}
-		got := o.finish()
+		got := o.finish().text()
 		if !utf8.ValidString(got) {
 			t.Fatalf("not valid UTF-8: %q", got)
 		}
@@ -210,10 +210,10 @@ func TestTailIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := cap(o.head) + cap(o.tail.buf) + 24*cap(o.tail.repeats); n > 4<<20 {
+			if n := cap(o.out.head) + cap(o.out.tail.buf) + 24*cap(o.out.tail.repeats); n > 4<<20 {
 				t.Errorf("%d bytes are held", n)
 			}
-			if got := o.finish(); utf8.RuneCountInString(got) > 30_000 {
+			if got := o.finish().text(); utf8.RuneCountInString(got) > 30_000 {
 				t.Errorf("the text has %d characters", utf8.RuneCountInString(got))
 			}
 		})

@@ -145,8 +145,10 @@ func outcome(t *testing.T, r process.Runner) {
 				t.Fatal(err)
 			}
 			s.dir = dir
-			if exit := run(t, r, s.command(tc.script, out)); exit != tc.exit {
-				t.Errorf("exit is %+v, want %+v", exit, tc.exit)
+			c, started := s.command(tc.script, out), 0
+			c.Started = func() { started++ }
+			if exit := run(t, r, c); exit != tc.exit || started != 1 {
+				t.Errorf("exit is %+v, want %+v; started was called %d times", exit, tc.exit, started)
 			}
 			if out.String() != tc.out {
 				t.Errorf("output is %q, want %q", out, tc.out)
