@@ -69,6 +69,8 @@ type PermissionDecision struct {
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitzero"`
 	Scope  string `json:"scope,omitzero"`
+	// Mode is the permission mode that refused the call, "" when none did.
+	Mode string `json:"mode,omitzero"`
 	// Confinement is the mode that programs of the call run under, and Reached the
 	// level this machine can hold; "" when the call starts none.
 	Confinement string `json:"confinement,omitzero"`
@@ -105,6 +107,24 @@ type SubagentDescriptor struct {
 	Label         string `json:"label,omitzero"`
 	AgentProvider string `json:"agentProvider,omitzero"`
 	AgentModel    string `json:"agentModel,omitzero"`
+	// What follows is ours. With AgentProvider and AgentModel it says what the child
+	// was not given by its parent, so that a later run of it is the same:
+	// AgentEffort is its word for effort, AgentType the name of its kind, System the
+	// system prompt of that kind, MaxSteps the bound of its turns, 0 for none.
+	AgentEffort string `json:"agentEffort,omitzero"`
+	AgentType   string `json:"agentType,omitzero"`
+	System      string `json:"system,omitzero"`
+	MaxSteps    int    `json:"maxSteps,omitzero"`
+	// Tools restricts its tools, nil for no further than the parent's.
+	Tools *ToolLimits `json:"tools,omitzero"`
+}
+
+// ToolLimits are the tools of a child: those of Allow, if there are any, without
+// those of Deny; None leaves nothing.
+type ToolLimits struct {
+	Allow []string `json:"allow,omitzero"`
+	Deny  []string `json:"deny,omitzero"`
+	None  bool     `json:"none,omitzero"`
 }
 
 // Stop reasons of a delegated run (spec jsonrpc 8.2).

@@ -31,15 +31,33 @@ type Spec struct {
 	// Seed are facts that a new session begins with, before any message: they are
 	// appended when the watchers know the agent.
 	Seed []session.Draft
+	// Cut takes the end of the history out of a stored session that is opened, before
+	// anything else happens in it; nil takes nothing. A session that is live is left
+	// as it is.
+	Cut *Cut
 	// System changes the system prompt; nil leaves it as the sections make it.
 	System *System
 	// MaxSteps bounds the model requests of one turn; 0 leaves it to the loop.
 	MaxSteps int
 	// Type is the name of the Definition that the agent was made from, "" without.
 	Type string
+	// Label says in a few words what a delegated agent is for, "" for a root.
+	Label string
+	// Format is the format of model APIs that the client named, one of llm.Formats:
+	// names of models that agents ask for are resolved under it. "" is none.
+	Format string
 	// Fallbacks answer in turn, for the rest of a turn, where the model of Route is
 	// overloaded or not there.
 	Fallbacks []llm.Route
+}
+
+// Cut names the message of a history that becomes its last one (spec stream-json
+// 10.4): Seq is that of its event, Blocks how many of its blocks stay, 0 for all.
+// Behind are facts that are appended in the place of what goes.
+type Cut struct {
+	Seq    int64
+	Blocks int
+	Behind []session.Draft
 }
 
 // System is what a client says about the system prompt (S036).

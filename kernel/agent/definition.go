@@ -30,6 +30,8 @@ type Definition struct {
 	Background bool
 	// InitialPrompt is put in front of the first message of a main thread.
 	InitialPrompt string
+	// Skills are the names of skills whose text it has from the start.
+	Skills []string
 	// Source says where it comes from: built-in, user, project, plugin or client.
 	Source string
 }

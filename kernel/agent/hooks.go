@@ -22,6 +22,8 @@ type Opening struct {
 	Depth int
 	// First says that the session has had no turn yet.
 	First bool
+	// Type is the name of the Definition that the agent was made from, "" without.
+	Type  string
 	Route llm.Route
 	// Tools are the names the turn's model sees, in order.
 	Tools []string

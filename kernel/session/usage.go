@@ -112,6 +112,12 @@ func (u *Usage) Estimate(messages ...sdkproto.Message) int64 {
 	return u.scale(sum)
 }
 
+// EstimateBytes guesses the tokens of a text of so many bytes, in the scale of
+// Context.
+func (u *Usage) EstimateBytes(bytes int) int64 {
+	return u.scale((int64(bytes) + bytesPerToken - 1) / bytesPerToken)
+}
+
 // scale makes a guess larger by as much as the last measure was larger than the
 // guess for it.
 func (u *Usage) scale(tokens int64) int64 {

@@ -165,12 +165,17 @@ func (a *actor) accept(msg sdkproto.Message, target string) (seq int64, woke boo
 	if a.status == sdkproto.StatusRunning {
 		return seq, false, nil
 	}
+	a.wake(a.loop)
+	return seq, true, nil
+}
+
+// wake begins a run. The caller holds mu and has seen that there is none.
+func (a *actor) wake(run func(context.Context)) {
 	a.status = sdkproto.StatusRunning
 	a.r.quiet.begin()
 	a.idle, a.claimed = make(chan struct{}), make(chan struct{})
 	a.session.Signal(sdkproto.StatusRunning)
-	a.owner.Go("turns", a.loop)
-	return seq, true, nil
+	a.owner.Go("turns", run)
 }
 
 // pending gives the messages that wait in one list. The caller holds mu.

@@ -65,7 +65,7 @@ func (a *actor) ask(o *opening) {
 		a.opening = nil
 	}()
 	at := agent.Opening{
-		SessionID: a.spec.ID, CWD: a.spec.CWD, Depth: a.spec.Depth, Route: o.route, Tools: o.tools,
+		SessionID: a.spec.ID, CWD: a.spec.CWD, Depth: a.spec.Depth, Type: a.spec.Type, Route: o.route, Tools: o.tools,
 	}
 	a.session.View(func() { at.First = a.state.Brackets.Turn == 0 })
 	messages, err := a.r.hooks.Context(ctx, o.generation, at)

@@ -248,19 +248,15 @@ func (r *Registry) publish(a *actor) error {
 	for _, w := range watchers {
 		r.tell(w, a)
 	}
-	if !a.resumed && len(a.spec.Seed) > 0 {
-		if _, err := a.session.Append(a.spec.Seed...); err != nil {
-			return fmt.Errorf("open session %s: %w", a.spec.ID, err)
-		}
+	drafts, err := a.beginning()
+	if err == nil && len(drafts) > 0 {
+		_, err = a.session.Append(drafts...)
 	}
-	if a.resumed {
-		var repairs []session.Draft
-		last := a.session.LastTime()
-		a.session.View(func() { repairs = a.state.Repairs(last) })
-		repairs = append(repairs, session.Draft{Type: sdkproto.TypeSessionEndSeed, Data: sdkproto.SessionEndSeed{}})
-		if _, err := a.session.Append(repairs...); err != nil {
-			return fmt.Errorf("open session %s: %w", a.spec.ID, err)
-		}
+	if err == nil && a.resumed && a.spec.Cut != nil {
+		err = a.cut(a.spec.Cut)
+	}
+	if err != nil {
+		return fmt.Errorf("open session %s: %w", a.spec.ID, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,6 +265,34 @@ func (r *Registry) publish(a *actor) error {
 	}
 	e.published = true
 	return nil
+}
+
+// beginning is what the log of an agent gets when it is opened: the seed of a new
+// one; what closes that which a crash left open in a stored one.
+func (a *actor) beginning() (drafts []session.Draft, err error) {
+	if !a.resumed {
+		return a.spec.Seed, nil
+	}
+	last := a.session.LastTime()
+	a.session.View(func() {
+		if a.spec.Cut != nil {
+			// Before anything is written it must be sure that the cut can be made.
+			_, err = a.state.Cut(a.spec.Cut.Seq, a.spec.Cut.Blocks)
+		}
+		drafts = a.state.Repairs(last)
+	})
+	return append(drafts, session.Draft{Type: sdkproto.TypeSessionEndSeed, Data: sdkproto.SessionEndSeed{}}), err
+}
+
+// cut takes the end of the history out.
+func (a *actor) cut(at *agent.Cut) error {
+	var drafts []session.Draft
+	var err error
+	a.session.View(func() { drafts, err = a.state.Cut(at.Seq, at.Blocks) })
+	if drafts = append(drafts, at.Behind...); err == nil && len(drafts) > 0 {
+		_, err = a.session.Append(drafts...)
+	}
+	return err
 }
 
 func (r *Registry) tell(w *watcher, a *actor) {

@@ -5,7 +5,8 @@
 //
 // The catalogue, names and descriptions, is a message in front of the first
 // prompt and again when it has changed (spec jsonrpc 10.7); the tool skill, or
-// Skill under the dialect claude, gives the text of one. Like AGENTS.md a skill is
+// Skill under the dialect claude, gives the text of one. An agent of a kind that names
+// skills has their text in front of its first prompt (spec stream-json 11.7). Like AGENTS.md a skill is
 // only text for the model and widens no right, so a working directory need not be
 // trusted; but a link that leads out of it is not followed.
 package skills
@@ -22,7 +23,7 @@ import (
 var Plugin = kernel.Define("skills", "Offers the skills of the user and of a workspace to the model.", defaults,
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Skills).register))
-	}, kernel.Needs[*agent.Hooks](), kernel.Needs[*tool.Registry]())
+	}, kernel.Needs[*agent.Hooks](), kernel.Needs[*tool.Registry](), kernel.Wants[*agent.Definitions]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -32,4 +33,6 @@ type Params struct {
 	Config Config
 	Hooks  *agent.Hooks
 	Tools  *tool.Registry
+	// Kinds of agents may name skills that they have from the start.
+	Kinds *agent.Definitions `optional:"true"`
 }

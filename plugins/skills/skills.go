@@ -35,6 +35,7 @@ type Skills struct {
 	log     *slog.Logger
 	hooks   *agent.Hooks
 	tools   *tool.Registry
+	kinds   *agent.Definitions // nil without
 	notices *contextfile.Notices
 	heads   contextfile.Cache[head]
 	user    []string
@@ -52,7 +53,7 @@ type request struct {
 // New makes the tool and the catalogue; register puts them where they are found.
 func New(p Params) (*Skills, error) {
 	s := &Skills{
-		config: p.Config, owner: p.Self.Owner, log: p.Self.Log, hooks: p.Hooks, tools: p.Tools,
+		config: p.Config, owner: p.Self.Owner, log: p.Self.Log, hooks: p.Hooks, tools: p.Tools, kinds: p.Kinds,
 		notices: contextfile.NewNotices(p.Self.Log), toolName: "skill",
 	}
 	for _, name := range p.Config.UserFolders {
@@ -108,7 +109,8 @@ func (s *Skills) claude(spec tool.Spec) {
 }
 
 func (s *Skills) register() error {
-	return errors.Join(s.tools.Register(s.owner, s.read), s.hooks.OnContext(s.owner, order, "skills", s.context))
+	return errors.Join(s.tools.Register(s.owner, s.read), s.hooks.OnContext(s.owner, order, "skills", s.context),
+		s.hooks.OnContext(s.owner, order+1, "skills of a kind", s.preload))
 }
 
 // context gives the catalogue to sessions whose model has the tool.
@@ -166,10 +168,22 @@ func (s *Skills) call(_ context.Context, in tool.Invocation, r request) (tool.Re
 	if i < 0 {
 		return s.unknown(r.Name, found), nil
 	}
-	one := found[i]
+	text, err := s.text(found[i])
+	if err != nil {
+		return tool.ErrorResult("SkillError", "SKILL_FAILED", "Error: "+err.Error()), nil
+	}
+	if args := strings.TrimSpace(r.Args); args != "" {
+		short, _ := contextfile.Cut(args, s.config.MaxBytes/8)
+		text += "\n\nIt is to be used on: " + short
+	}
+	return tool.TextResult(text), nil
+}
+
+// text is a skill for the model.
+func (s *Skills) text(one skill) (string, error) {
 	_, body, cut, err := s.load(one.real)
 	if err != nil {
-		return tool.ErrorResult("SkillError", "SKILL_FAILED", fmt.Sprintf("Error: the skill %s cannot be read: %v", one.name, err)), nil
+		return "", fmt.Errorf("the skill %s cannot be read: %w", one.name, err)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "The skill %s. Its files are in the folder %s; relative paths in it are meant from there.\n\n", one.name, filepath.Dir(one.file))
@@ -177,11 +191,7 @@ func (s *Skills) call(_ context.Context, in tool.Invocation, r request) (tool.Re
 	if cut {
 		fmt.Fprintf(&b, "\n\n[cut here at %d bytes; read the rest in %s]", s.config.MaxBytes, one.file)
 	}
-	if args := strings.TrimSpace(r.Args); args != "" {
-		short, _ := contextfile.Cut(args, s.config.MaxBytes/8)
-		fmt.Fprintf(&b, "\n\nIt is to be used on: %s", short)
-	}
-	return tool.TextResult(b.String()), nil
+	return b.String(), nil
 }
 
 func (s *Skills) unknown(name string, found []skill) tool.Result {

@@ -24,12 +24,13 @@ type world struct {
 	*tooltest.Fixture
 	skills *Skills
 	hooks  *agent.Hooks
+	kinds  *agent.Definitions
 	log    bytes.Buffer
 }
 
 func start(t *testing.T, change func(*Config)) *world {
 	t.Helper()
-	w := &world{hooks: agent.NewHooks()}
+	w := &world{hooks: agent.NewHooks(), kinds: agent.NewDefinitions()}
 	c := defaults()
 	if change != nil {
 		change(&c)
@@ -40,7 +41,7 @@ func start(t *testing.T, change func(*Config)) *world {
 	home := t.TempDir()
 	w.Fixture = tooltest.NewFixture(t, func(o *kernel.Owner, r *tool.Registry) (err error) {
 		self := kernel.Instance{Owner: o, Home: home, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-		if w.skills, err = New(Params{Self: self, Config: c, Hooks: w.hooks, Tools: r}); err != nil {
+		if w.skills, err = New(Params{Self: self, Config: c, Hooks: w.hooks, Tools: r, Kinds: w.kinds}); err != nil {
 			return err
 		}
 		return w.skills.register()
@@ -188,7 +189,7 @@ func TestLinks(t *testing.T) {
 func TestConformance(t *testing.T) {
 	w := start(t, nil)
 	w.Put(".dsh/skills/deploy/SKILL.md", strings.Repeat("line\n", 20_000))
-	tooltest.TestTool(t, w.skills.read, tooltest.Options{CWD: w.Dir, Good: []string{`{"name":"deploy"}`, `{"name":"deploy","args":"x"}`}, NotEmpty: []string{"name"}})
+	tooltest.TestTool(t, w.skills.read, tooltest.Options{CWD: w.Dir, Good: []string{`{"name":"deploy"}`, `{"name":"deploy","args":"x"}`}, NotEmpty: []string{"name"}, Huge: `{"name":"deploy"}`})
 	if spec := w.skills.read.Spec(); spec.Subject != (tool.Subject{Rule: "Skill", Kind: tool.SubjectText, Member: "name"}) || !spec.ReadOnly {
 		t.Errorf("got %+v", spec)
 	}

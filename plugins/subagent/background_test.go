@@ -13,6 +13,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/job"
 	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/plugins/subagent"
@@ -330,7 +331,7 @@ func TestRowCloses(t *testing.T) {
 	owner := kernel.NewOwner(context.Background(), "row subagent")
 	s := subagent.New(subagent.Params{
 		Self:   kernel.Instance{Owner: owner, Root: r.Kernel.Root(), Log: slog.New(slog.DiscardHandler)},
-		Config: *subagent.Plugin.Defaults().(*subagent.Config), Tools: seam[*tool.Registry](r), Agents: r.agents,
+		Config: *subagent.Plugin.Defaults().(*subagent.Config), Tools: seam[*tool.Registry](r), Agents: r.agents, Board: seam[*job.Board](r),
 	})
 	if err := s.Register(); err != nil {
 		t.Fatal(err)

@@ -1,14 +1,15 @@
 package subagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"dsh/kernel/agent"
+	"dsh/kernel/approval"
 	"dsh/kernel/llm"
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/dialect"
@@ -16,14 +17,17 @@ import (
 	"dsh/sdkproto/wirejson"
 )
 
-// claudeSpawn holds the arguments of Agent (spec stream-json 9). effort, name and
-// isolation are not offered.
+// claudeSpawn holds the arguments of Agent (spec stream-json 9); resume is ours.
+// isolation is not offered.
 type claudeSpawn struct {
 	Description string `json:"description" jsonschema:"What the agent is to do, in a few words."`
 	Prompt      string `json:"prompt" jsonschema:"The whole task. The agent knows nothing of this conversation."`
 	Type        string `json:"subagent_type,omitzero" jsonschema:"Which kind of agent; general-purpose by default."`
 	Model       string `json:"model,omitzero" jsonschema:"The model of the agent, an alias or an id; by default that of its kind, or else yours."`
+	Effort      string `json:"effort,omitzero" jsonschema:"How much the agent is to think; by default that of its kind, or else its model's." enum:"low,medium,high,xhigh,max"`
 	Background  *bool  `json:"run_in_background,omitzero" jsonschema:"Whether to go on without waiting for the answer, which then comes as a message."`
+	Label       string `json:"name,omitzero" jsonschema:"A short name that tells this agent from others."`
+	Resume      string `json:"resume,omitzero" jsonschema:"The agentId of an agent of this conversation that has ended: it goes on with the prompt, and knows what it knew. It keeps its kind, its tools and, unless model is given, its model."`
 }
 
 // generalName is the kind of a call that names none.
@@ -71,7 +75,8 @@ func (s *Subagents) claude() tool.Tool {
 		Description: "Starts another agent, with a conversation of its own, for a task that can be described in full. " +
 			"Use it to search widely or to do independent work side by side: make several calls in one answer. " +
 			"The agent sees only the prompt, so name files, facts and what its answer should contain. " +
-			"It has your working directory. " + wait,
+			"It has your working directory. " + wait + " " +
+			"With resume an agent that has ended goes on where it was.",
 		Parallel: true,
 		Subject:  tool.Subject{Rule: "Agent", Kind: tool.SubjectText, Member: "subagent_type", Default: generalName},
 	}, s.callClaude)}
@@ -143,30 +148,23 @@ type claudeLaunched struct {
 }
 
 func (s *Subagents) callClaude(ctx context.Context, in tool.Invocation, p claudeSpawn) (tool.Result, error) {
-	t := task{label: p.Description, prompt: p.Prompt, call: in.CallID}
+	t := task{label: p.Description, prompt: p.Prompt, call: in.CallID, resume: p.Resume}
 	if r := t.check(); r != nil {
 		return dialect.Bare(*r), nil
 	}
-	if p.Type == "" {
-		p.Type = generalName
+	if p.Label != "" {
+		t.label = oneLine(p.Label + ": " + t.label)
 	}
-	kinds := s.definitions()
-	i := slices.IndexFunc(kinds, func(d agent.Definition) bool { return d.Name == p.Type })
-	if i < 0 {
-		return dialect.Bare(refuse(codeKind, "there is no kind of agent %q; %s", clip(p.Type, 100), kindNames(kinds))), nil
+	choose := s.choose
+	if p.Resume != "" {
+		choose = s.chooseAgain
 	}
-	t.kind = kinds[i]
-	t.filter = s.toolsOf(t.kind)
+	if refused, err := choose(ctx, in, p, &t); err != nil || refused != nil {
+		return dialect.Bare(deref(refused)), err
+	}
 	t.background = s.config.Background || t.kind.Background
 	if p.Background != nil {
 		t.background = *p.Background
-	}
-	if parent, ok := s.agents.Get(in.SessionID); ok {
-		route, err := s.routeOf(parent.Spec().Route, t.kind, p.Model)
-		if err != nil {
-			return dialect.Bare(refuse(codeArguments, "the model cannot be used: %v", err)), nil
-		}
-		t.route = route
 	}
 	r, refused, err := s.start(ctx, in, t)
 	if err != nil || refused != nil {
@@ -175,10 +173,71 @@ func (s *Subagents) callClaude(ctx context.Context, in tool.Invocation, p claude
 	if t.background {
 		return r.launched(t)
 	}
-	if refused := r.wait(ctx); refused != nil {
+	switch detached, refused := r.wait(ctx); {
+	case refused != nil:
 		return dialect.Bare(*refused), nil
+	case detached:
+		return r.launched(t)
 	}
 	return r.outcome.completed(s, in, t)
+}
+
+// choose settles what a new child is, or says why it cannot be.
+func (s *Subagents) choose(_ context.Context, in tool.Invocation, p claudeSpawn, t *task) (*tool.Result, error) {
+	name := cmp.Or(p.Type, generalName)
+	kinds := s.definitions()
+	i := slices.IndexFunc(kinds, func(d agent.Definition) bool { return d.Name == name })
+	if i < 0 {
+		r := refuse(codeKind, "there is no kind of agent %q; %s", clip(name, 100), kindNames(kinds))
+		return &r, nil
+	}
+	t.kind = kinds[i]
+	t.filter = s.toolsOf(t.kind)
+	parent, ok := s.agents.Get(in.SessionID)
+	if !ok {
+		return nil, nil // start says so
+	}
+	return s.routeTo(t, parent.Spec(), cmp.Or(notInherit(p.Model), t.kind.Model), cmp.Or(p.Effort, t.kind.Effort)), nil
+}
+
+// chooseAgain settles what a child is that goes on, or says why it cannot.
+func (s *Subagents) chooseAgain(ctx context.Context, in tool.Invocation, p claudeSpawn, t *task) (*tool.Result, error) {
+	d, refused, err := s.earlier(ctx, in.SessionID, p.Resume)
+	if err != nil || refused != nil {
+		return refused, err
+	}
+	if p.Type != "" && p.Type != d.AgentType {
+		r := refuse(codeArguments, "agent %s is of the kind %s, and stays so; leave subagent_type out", p.Resume, d.AgentType)
+		return &r, nil
+	}
+	if p.Type == "" && s.forbids(in, d.AgentType) {
+		r := refuse(codeKind, "agents of the kind %s must not be used", d.AgentType)
+		return &r, nil
+	}
+	s.again(t, in.SessionID, d)
+	if s.kinds != nil {
+		known, _ := s.kinds.Lookup(d.AgentType)
+		t.kind.Background = known.Background
+	}
+	parent, ok := s.agents.Get(in.SessionID)
+	if !ok {
+		return nil, nil // start says so
+	}
+	return s.routeTo(t, parent.Spec(), notInherit(p.Model), p.Effort), nil
+}
+
+// forbids reports whether a rule is against a kind that a call does not name, so
+// that no rule saw it.
+func (s *Subagents) forbids(in tool.Invocation, kind string) bool {
+	if s.policy == nil {
+		return false
+	}
+	arguments, err := wirejson.Marshal(map[string]string{"subagent_type": kind})
+	if err != nil {
+		return true
+	}
+	in.Arguments = arguments
+	return s.policy.Judge(s.offered[0].Spec(), in).Behavior == approval.Deny
 }
 
 func kindNames(kinds []agent.Definition) string {
@@ -250,50 +309,74 @@ func names(rule string, spec tool.Spec) bool {
 	return strings.HasPrefix(server, "mcp__") && strings.HasPrefix(spec.Name, server+"__")
 }
 
-// routeOf gives the route of a child, nil for its parent's.
-func (s *Subagents) routeOf(parent llm.Route, d agent.Definition, asked string) (*llm.Route, error) {
-	model := asked
-	if model == "" || model == inherit {
-		model = d.Model
+// routeTo settles the route of a child: the one it has already, else the parent's,
+// or that of a model and with an effort that are wanted, if any are. It says what is
+// wrong with the model.
+func (s *Subagents) routeTo(t *task, parent agent.Spec, model, effort string) *tool.Result {
+	route := parent.Route
+	if t.route != nil {
+		route = *t.route
 	}
-	route := parent
-	if model != "" && model != inherit && s.models != nil {
+	if model = notInherit(model); model != "" && s.models != nil {
 		var err error
 		if route, err = s.resolve(parent, model); err != nil {
-			return nil, err
+			r := refuse(codeArguments, "the model cannot be used: %v", err)
+			return &r
 		}
 		if route.MaxTokens == 0 {
-			route.MaxTokens = parent.MaxTokens
+			route.MaxTokens = parent.Route.MaxTokens
 		}
 	}
-	if d.Effort != "" {
-		route.ReasoningEffort = d.Effort
+	if effort != "" {
+		route.ReasoningEffort = effort
+		route = agent.Fit(s.agents, route)
 	}
-	if route == parent {
-		return nil, nil
+	if t.route = nil; route != parent.Route {
+		t.route = &route
 	}
-	return &route, nil
+	return nil
 }
 
-const inherit = "inherit"
+// notInherit gives the model that is named, "" for the parent's.
+func notInherit(model string) string {
+	if model == "inherit" {
+		return ""
+	}
+	return model
+}
 
 // resolve gives the route of a model. A session of the scripted model stays with
-// it. A name that leads to a provider without a credential means the parent's
-// model: kinds of agents name models that are usual with one provider, and run
-// with any.
-func (s *Subagents) resolve(parent llm.Route, model string) (llm.Route, error) {
-	if mock, err := s.models.Resolve(llm.FormatMock, model); err == nil && mock.Provider == parent.Provider {
+// it, and one whose client has named a format with that. A name that leads to a
+// provider without a credential, or is one of another format, means the parent's
+// model: kinds of agents name models that are usual with one provider, and run with
+// any.
+func (s *Subagents) resolve(parent agent.Spec, model string) (llm.Route, error) {
+	if mock, err := s.models.Resolve(llm.FormatMock, model); err == nil && mock.Provider == parent.Route.Provider {
 		return mock, nil
 	}
-	route, err := s.models.Resolve("", model)
+	route, err := s.models.Resolve(parent.Format, model)
 	if err != nil {
-		return parent, err
+		return parent.Route, err
 	}
-	if route.Provider != parent.Provider && s.models.Credential(route) == "none" {
+	if parent.Format != "" && route.Model == model {
+		// The format knows the name as a model's id at best; another one may know it as
+		// an alias.
+		other, err := s.models.Resolve("", model)
+		if err == nil && other.Provider != route.Provider && other.Model != model {
+			s.log.Info("a subagent has its parent's model, because its own is one of another format", "model", model, "format", parent.Format)
+			return parent.Route, nil
+		}
+	}
+	if !s.keyed(parent.Route, route) {
 		s.log.Info("a subagent has its parent's model, because there is no credential for its own", "model", model, "provider", route.Provider)
-		return parent, nil
+		return parent.Route, nil
 	}
 	return route, nil
+}
+
+// keyed reports whether a route can be used where its parent's can.
+func (s *Subagents) keyed(parent, route llm.Route) bool {
+	return route.Provider == parent.Provider || s.models == nil || s.models.Credential(route) != "none"
 }
 
 // completed is the result of the call that waited: the answer, and what it cost.
@@ -325,39 +408,9 @@ const maxPrompt = 16_000
 func (r *run) launched(t task) (tool.Result, error) {
 	m := claudeLaunched{IsAsync: true, Status: "async_launched", AgentID: r.id, Description: t.label, Prompt: clip(t.prompt, maxPrompt)}
 	text := fmt.Sprintf("The agent %s is at work in the background. A message will tell you when it has ended; go on with something else until then.", r.id)
-	if r.file != nil {
-		m.OutputFile = r.file.Path()
+	if m.OutputFile = pathOf(r.file); m.OutputFile != "" {
 		text += " Its answer will also be in " + m.OutputFile + "."
 	}
 	meta, err := wirejson.Marshal(m)
 	return tool.Result{Content: []sdkproto.Block{sdkproto.Text(text)}, Meta: meta}, err
-}
-
-// outputFile makes the file for the answer of a child in the background; nil when
-// there is no place for it.
-func (s *Subagents) outputFile(in tool.Invocation) tool.SpillFile {
-	if s.spiller == nil {
-		return nil
-	}
-	f, err := s.spiller.Spill(in.SessionID, in.CallID)
-	if err != nil {
-		s.log.Warn("there is no file for the answer of a subagent", "session", in.SessionID, "error", err)
-		return nil
-	}
-	return f
-}
-
-// write puts the answer of a child in the background into its file.
-func (s *Subagents) write(r *run) {
-	if r.file == nil {
-		return
-	}
-	text := r.outcome.said()
-	if r.outcome.stop != sdkproto.StopCompleted {
-		text = fmt.Sprintf("(%s: %s)\n%s", r.outcome.stop, r.outcome.why, text)
-	}
-	_, err := r.file.Write([]byte(text))
-	if err := errors.Join(err, r.file.Close()); err != nil {
-		s.log.Warn("the answer of a subagent was not kept", "session", r.id, "error", err)
-	}
 }

@@ -91,7 +91,7 @@ func TestClaudeSpec(t *testing.T) {
 	}
 	tl, _ := seam[*tool.Registry](r).View(nil).Lookup("Task")
 	spec := tl.Spec()
-	if got := tooltest.Inputs(t, tl); got != "description model? prompt run_in_background? subagent_type?" {
+	if got := tooltest.Inputs(t, tl); got != "description effort? model? name? prompt resume? run_in_background? subagent_type?" {
 		t.Errorf("inputs %s", got)
 	}
 	if want := (tool.Subject{Rule: "Agent", Kind: "text", Member: "subagent_type", Default: "general-purpose"}); spec.Name != "Agent" || spec.Subject != want || !spec.Parallel {

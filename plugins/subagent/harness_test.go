@@ -24,6 +24,7 @@ import (
 	"dsh/plugins/agentloop"
 	"dsh/plugins/core"
 	"dsh/plugins/llmscripted"
+	"dsh/plugins/permissions"
 	"dsh/plugins/sessionjsonl"
 	"dsh/plugins/spill"
 	"dsh/plugins/subagent"
@@ -141,13 +142,16 @@ type rig struct {
 // newRig boots a composition with the plugin.
 func newRig(t *testing.T, sets ...string) *rig { return boot(t, rows+row, sets...) }
 
-func boot(t *testing.T, profile string, sets ...string) *rig {
+func boot(t *testing.T, profile string, sets ...string) *rig { return bootAt(t, "", profile, sets...) }
+
+// bootAt boots with a home of its own, or one that there is.
+func bootAt(t *testing.T, home, profile string, sets ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, changed: make(chan struct{}), specs: map[string]agent.Spec{}, gate: &gate{open: make(chan struct{})}}
 	r.Booted = kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(profile)}}, Sets: append(sets, "model.script="+scriptFile(t)),
+		Profile: "t", Home: home, FS: fstest.MapFS{"t.yaml": {Data: []byte(profile)}}, Sets: append(sets, "model.script="+scriptFile(t)),
 		Plugins: []kernel.Plugin{
-			core.Plugin, sessionjsonl.Plugin, spill.Plugin, llmscripted.Plugin, agentloop.Plugin, tooltodo.Plugin, subagent.Plugin, testModels,
+			core.Plugin, sessionjsonl.Plugin, spill.Plugin, llmscripted.Plugin, agentloop.Plugin, tooltodo.Plugin, subagent.Plugin, testModels, permissions.Plugin,
 		},
 	})
 	var ok bool

@@ -81,7 +81,7 @@ func (o *outcome) result(s *Subagents, in tool.Invocation) tool.Result {
 // jsonrpc 8.3). A parent that is gone or full does without.
 func (s *Subagents) report(r *run) {
 	o := &r.outcome
-	summary := fmt.Sprintf("Subagent %s (%s) has ended: %s", r.id, r.label, o.stop)
+	summary := o.summary()
 	text := summary
 	if o.why != "" {
 		text += ", " + o.why

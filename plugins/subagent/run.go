@@ -26,22 +26,13 @@ const (
 	entries = 1024
 )
 
-// open makes the child. On an error nothing of it is left.
+// open makes the child, or takes it up again. On an error nothing of the attempt
+// is left.
 func (s *Subagents) open(ctx context.Context, r *run, depth int, t task, confined *process.Confinement) error {
 	spec := r.parent.Spec()
-	seed := []session.Draft{
-		{Type: sdkproto.TypeSubagentDescriptor, Data: sdkproto.SubagentDescriptor{Version: 2, Mode: "one-shot", Provider: provider, Label: r.label}},
-		{Type: sdkproto.TypeSessionEndSeed, Data: sdkproto.SessionEndSeed{}},
-	}
-	if confined != nil {
-		seed = append(seed, session.Draft{Type: sdkproto.TypeSandboxMode, Data: sdkproto.SandboxMode{Mode: confined.Mode, Source: sdkproto.SourceDelegation}})
-	}
-	if s.config.Dialect != dialect.Claude {
-		seed = append(seed, session.Draft{Type: sdkproto.TypeApprovalPolicy, Data: sdkproto.ApprovalPolicy{Policy: "never", Source: sdkproto.SourceDelegation}})
-	}
 	wanted := agent.Spec{
-		ID: r.id, CWD: spec.CWD, Route: spec.Route, Tools: t.filter, Parent: spec.ID, ParentCall: r.call, Depth: depth, Seed: seed,
-		MaxSteps: t.kind.MaxTurns, Type: t.kind.Name,
+		ID: r.id, CWD: spec.CWD, Route: spec.Route, Tools: t.filter, Parent: spec.ID, ParentCall: r.call, Depth: depth,
+		MaxSteps: t.kind.MaxTurns, Type: t.kind.Name, Label: r.label, Format: spec.Format,
 	}
 	if t.route != nil {
 		wanted.Route = *t.route
@@ -51,13 +42,38 @@ func (s *Subagents) open(ctx context.Context, r *run, depth int, t task, confine
 	if t.kind.Prompt != "" {
 		wanted.System = &agent.System{Replace: &t.kind.Prompt}
 	}
-	child, err := s.agents.Open(ctx, wanted, agent.OpenNew)
+	mode := agent.OpenNew
+	var sandbox []session.Draft
+	if confined != nil {
+		sandbox = []session.Draft{{Type: sdkproto.TypeSandboxMode, Data: sdkproto.SandboxMode{Mode: confined.Mode, Source: sdkproto.SourceDelegation}}}
+	}
+	if t.resume != "" {
+		mode = agent.OpenResume
+	} else {
+		wanted.Seed = append([]session.Draft{
+			{Type: sdkproto.TypeSubagentDescriptor, Data: describe(t, spec.Route)},
+			{Type: sdkproto.TypeSessionEndSeed, Data: sdkproto.SessionEndSeed{}},
+		}, sandbox...)
+		if s.config.Dialect != dialect.Claude {
+			wanted.Seed = append(wanted.Seed, session.Draft{Type: sdkproto.TypeApprovalPolicy, Data: sdkproto.ApprovalPolicy{Policy: "never", Source: sdkproto.SourceDelegation}})
+		}
+	}
+	child, err := s.agents.Open(ctx, wanted, mode)
 	if err != nil {
 		return fmt.Errorf("start a subagent: %w", err)
 	}
-	if r.parent.Life().Err() != nil {
+	if got := child.Spec(); got.ParentCall != r.call || got.Parent != spec.ID {
+		return errElsewhere // somebody has it open as a session of its own
+	}
+	if t.resume != "" {
+		_, err = child.Log().Append(sandbox...)
+	}
+	if err == nil && r.parent.Life().Err() != nil {
 		// The parent's filters bind the child only if it was still live.
-		err := errors.Join(fmt.Errorf("start a subagent: session %s: %w", spec.ID, agent.ErrClosing), s.close(child))
+		err = fmt.Errorf("session %s: %w", spec.ID, agent.ErrClosing)
+	}
+	if err != nil {
+		err = errors.Join(fmt.Errorf("start a subagent: %w", err), s.close(child))
 		r.tell(child, sdkproto.StopAborted, nil)
 		return err
 	}
@@ -79,6 +95,7 @@ func (s *Subagents) close(child agent.Agent) error {
 // drive takes a run from its prompt to its end, and tells of that.
 func (s *Subagents) drive(r *run, prompt string) {
 	defer close(r.done)
+	defer func() { r.entry.End(r.outcome.end()) }() // as soon as it can be taken up again
 	defer s.leave(r)
 	r.outcome = outcome{run: r, stop: sdkproto.StopError, why: "the harness failed"}
 	failed := contain(func() error { return s.work(r, prompt) })
@@ -91,6 +108,7 @@ func (s *Subagents) drive(r *run, prompt string) {
 // ended early.
 func (s *Subagents) settle(r *run, failed error) error {
 	defer r.watch.close()
+	background, halted := r.finish()
 	stopped := failed != nil && r.ctx.Err() != nil
 	// This ends the child's turn, and with it what its calls wait for; one that has
 	// come to rest is only released.
@@ -102,9 +120,12 @@ func (s *Subagents) settle(r *run, failed error) error {
 		s.log.Error("a subagent failed", "session", r.id, "error", failed)
 	}
 	r.outcome = r.watch.outcome(r, stopped)
-	if r.background {
+	if background {
 		s.write(r)
-		s.report(r)
+		// Of a run that was stopped through the board the board tells: it wakes nobody.
+		if !halted || r.outcome.stop != sdkproto.StopAborted {
+			s.report(r)
+		}
 	}
 	r.tell(r.child, r.outcome.stop, r.outcome.last)
 	return nil

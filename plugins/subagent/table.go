@@ -1,16 +1,19 @@
 package subagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"dsh/kernel/agent"
+	"dsh/kernel/job"
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/dialect"
 )
@@ -24,19 +27,29 @@ type run struct {
 	// none.
 	call, kind string
 	// root is the id of the session at the top of the delegation.
-	root       string
-	background bool
-	began      time.Time
+	root  string
+	began time.Time
 	// ctx ends when the run must end; end ends it.
 	ctx context.Context
 	end context.CancelCauseFunc
-	// stopping says that somebody has ended it.
-	stopping bool
+	// entry is the run's place on the board.
+	entry *job.Entry
 
 	child   agent.Agent
 	watch   *watch
 	outcome outcome // once done is closed
 	done    chan struct{}
+	// detached is closed when the call does not wait any more.
+	detached chan struct{}
+
+	// mu guards what follows; it may be taken under Subagents.mu.
+	mu sync.Mutex
+	// background: no call waits for it. waiting is the context of the call that does.
+	background bool
+	waiting    context.Context
+	// stopping: somebody has ended it; halted: through the board. over: it is at its
+	// end, and nothing of this changes any more.
+	stopping, halted, over bool
 	// file takes the answer of a child in the background; nil without one.
 	file tool.SpillFile
 }
@@ -44,11 +57,16 @@ type run struct {
 // Causes of a run's end.
 var (
 	errInterrupted = errors.New("the parent has interrupted the subagent")
+	errStopped     = errors.New("the subagent was stopped")
 	errOver        = errors.New("the run is over")
+	// errElsewhere: the child's session was opened otherwise.
+	errElsewhere = errors.New("the session of the subagent is open elsewhere; wait until it is closed")
 )
 
 // String is a run for people and models.
 func (r *run) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	state := "in the foreground"
 	if r.background {
 		state = "in the background"
@@ -83,18 +101,26 @@ func (e *limitError) Error() string {
 		len(e.running), e.most, e.limit, e.remedy, strings.Join(named, "; "))
 }
 
-// admit gives a new run its place. life ends when the run must end. A place is
-// free again when leave has been called: a child that is being stopped keeps it
-// (case B90).
-func (s *Subagents) admit(life context.Context, parent agent.Agent, t task) (*run, error) {
+// busyError says that a child is at work already.
+type busyError struct{ *run }
+
+func (e *busyError) Error() string { return "subagent " + e.String() + " is still at work" }
+
+// admit gives a new run its place. It must end with the parent's life, and with
+// call as long as that waits for it. A place is free again when leave has been
+// called: a child that is being stopped keeps it (case B90).
+func (s *Subagents) admit(call context.Context, parent agent.Agent, t task) (*run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owner.Context().Err() != nil {
 		return nil, fmt.Errorf("delegate: %w", context.Cause(s.owner.Context()))
 	}
 	r := &run{
-		id: uuid.NewString(), label: t.label, parent: parent, root: parent.ID(), call: t.call, kind: t.kind.Name,
-		background: t.background, began: time.Now(), done: make(chan struct{}),
+		id: cmp.Or(t.resume, uuid.NewString()), label: t.label, parent: parent, root: parent.ID(), call: t.call, kind: t.kind.Name,
+		background: t.background, waiting: call, began: time.Now(), done: make(chan struct{}), detached: make(chan struct{}),
+	}
+	if i := slices.IndexFunc(s.runs, func(x *run) bool { return x.id == r.id }); i >= 0 {
+		return nil, &busyError{s.runs[i]}
 	}
 	var siblings, family []*run
 	if i := slices.IndexFunc(s.runs, func(x *run) bool { return x.id == parent.ID() }); i >= 0 {
@@ -114,9 +140,16 @@ func (s *Subagents) admit(life context.Context, parent agent.Agent, t task) (*ru
 	if n := s.config.MaxDescendants; len(family) >= n {
 		return nil, &limitError{"maxDescendants", n, family, s.remedy()}
 	}
-	ctx, cancel := context.WithCancelCause(life)
+	ctx, cancel := context.WithCancelCause(parent.Life())
 	stop := context.AfterFunc(s.owner.Context(), func() { cancel(context.Cause(s.owner.Context())) })
-	r.ctx, r.end = ctx, func(cause error) { stop(); cancel(cause) }
+	leave := context.AfterFunc(call, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.background {
+			cancel(context.Cause(call))
+		}
+	})
+	r.ctx, r.end = ctx, func(cause error) { stop(); leave(); cancel(cause) }
 	s.runs = append(s.runs, r)
 	return r, nil
 }
@@ -156,8 +189,8 @@ func (s *Subagents) await(ctx context.Context, which func(*run) bool) (waited bo
 	}
 }
 
-// ended returns when no child is left.
-func (s *Subagents) ended(ctx context.Context) error {
+// allEnded returns when no child is left.
+func (s *Subagents) allEnded(ctx context.Context) error {
 	if _, err := s.await(ctx, func(*run) bool { return true }); err != nil {
 		return fmt.Errorf("wait for the subagents to end: %w", err)
 	}

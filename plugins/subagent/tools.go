@@ -13,7 +13,10 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/approval"
+	"dsh/kernel/job"
 	"dsh/kernel/llm"
+	"dsh/kernel/session"
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/dialect"
 	"dsh/sdkproto"
@@ -28,6 +31,7 @@ const (
 	codeDepth     = "SUBAGENT_DEPTH"
 	codeLimit     = "SUBAGENT_LIMIT"
 	codeUnknown   = "UNKNOWN_SUBAGENT"
+	codeRunning   = "SUBAGENT_RUNNING"
 	codeKind      = "UNKNOWN_AGENT_TYPE"
 	codeAborted   = "ABORTED"
 	codeFailed    = "SUBAGENT_FAILED"
@@ -52,6 +56,7 @@ type spawn struct {
 	Prompt      string    `json:"prompt" jsonschema:"The whole task. The subagent knows nothing of this conversation."`
 	Background  *bool     `json:"run_in_background,omitzero" jsonschema:"Whether to go on without waiting for the answer, which then comes as a message."`
 	Tools       *[]string `json:"tools,omitzero" jsonschema:"Names of the only tools that the subagent may use; by default all of yours."`
+	Resume      string    `json:"resume,omitzero" jsonschema:"The id of a subagent of this conversation that has ended: it goes on with the prompt, and knows what it knew. It keeps its tools."`
 }
 
 type nothing struct{}
@@ -69,6 +74,9 @@ type Subagents struct {
 	log     *slog.Logger
 	tools   *tool.Registry
 	agents  agent.Registry
+	store   session.Store
+	board   *job.Board
+	policy  approval.Policy
 	hooks   *agent.Hooks
 	spiller tool.Spiller
 	kinds   *agent.Definitions
@@ -85,7 +93,7 @@ type Subagents struct {
 func New(p Params) *Subagents {
 	s := &Subagents{
 		config: p.Config, owner: p.Self.Owner, root: p.Self.Root, log: p.Self.Log,
-		tools: p.Tools, agents: p.Agents, hooks: p.Hooks, spiller: p.Spiller, kinds: p.Kinds, models: p.Models, changed: make(chan struct{}),
+		tools: p.Tools, agents: p.Agents, store: p.Store, board: p.Board, policy: p.Policy, hooks: p.Hooks, spiller: p.Spiller, kinds: p.Kinds, models: p.Models, changed: make(chan struct{}),
 	}
 	if p.Config.Dialect == dialect.Claude {
 		s.offered = []tool.Tool{s.claude()}
@@ -101,14 +109,15 @@ func New(p Params) *Subagents {
 			Description: "Starts another agent, with a conversation of its own, for a task that can be described in full. " +
 				"Use it to search widely or to do independent work side by side: make several calls in one answer. " +
 				"The subagent sees only the prompt, so name files, facts and what its answer should contain. " +
-				"It has your working directory, and nobody can be asked for its permissions. " + wait,
+				"It has your working directory, and nobody can be asked for its permissions. " + wait + " " +
+				"With resume a subagent that has ended goes on where it was; list_agents tells the ids.",
 			Parallel: true,
 			// As long as there are no kinds of agents, a rule speaks of all of them.
 			Subject: tool.Subject{Rule: "Agent"},
 		}, s.spawn),
 		tool.Typed(tool.Spec{
 			Name:        "list_agents",
-			Description: "Lists the subagents of this conversation that are still at work.",
+			Description: "Lists the subagents of this conversation: those that are still at work, and those that have ended, which can be taken up again.",
 			ReadOnly:    true, Parallel: true,
 		}, s.list),
 		tool.Typed(tool.Spec{
@@ -137,8 +146,8 @@ func (s *Subagents) register() error {
 		}
 	}
 	// When the agents rest, their ends are still to be told.
-	s.root.OnQuiesce(s.owner, "subagents", settleLimit, s.ended)
-	return s.owner.OnClose("subagents", s.ended)
+	s.root.OnQuiesce(s.owner, "subagents", settleLimit, s.allEnded)
+	return s.owner.OnClose("subagents", s.allEnded)
 }
 
 // contextOrder puts what an agent is in front of what it should know.
@@ -164,9 +173,19 @@ func (s *Subagents) whatItIs(_ context.Context, o agent.Opening) ([]sdkproto.Mes
 }
 
 func (s *Subagents) spawn(ctx context.Context, in tool.Invocation, p spawn) (tool.Result, error) {
-	t := task{label: p.Description, prompt: p.Prompt, call: in.CallID, background: s.config.Background}
+	t := task{label: p.Description, prompt: p.Prompt, call: in.CallID, background: s.config.Background, resume: p.Resume}
 	if r := t.check(); r != nil {
 		return *r, nil
+	}
+	if p.Resume != "" {
+		if p.Tools != nil {
+			return refuse(codeArguments, "a subagent that goes on keeps its tools; leave tools out"), nil
+		}
+		d, refused, err := s.earlier(ctx, in.SessionID, p.Resume)
+		if err != nil || refused != nil {
+			return deref(refused), err
+		}
+		s.again(&t, in.SessionID, d)
 	}
 	if p.Tools != nil {
 		// An empty list means none, one that is absent all (case B24).
@@ -185,8 +204,11 @@ func (s *Subagents) spawn(ctx context.Context, in tool.Invocation, p spawn) (too
 	if t.background {
 		return tool.TextResult("started subagent " + r.id), nil
 	}
-	if refused := r.wait(ctx); refused != nil {
+	switch detached, refused := r.wait(ctx); {
+	case refused != nil:
 		return *refused, nil
+	case detached:
+		return tool.TextResult("subagent " + r.id + " goes on in the background; a message will tell you when it has ended"), nil
 	}
 	return r.outcome.result(s, in), nil
 }
@@ -203,6 +225,8 @@ type task struct {
 	kind agent.Definition
 	// route is nil for the parent's.
 	route *llm.Route
+	// resume is the id of the child that is to go on, "" for a new one.
+	resume string
 }
 
 // check says what is wrong with a task, and makes the label one line.
@@ -231,46 +255,94 @@ func (s *Subagents) start(ctx context.Context, in tool.Invocation, t task) (*run
 		r := refuse(codeDepth, "this agent is a subagent of depth %d, and delegation ends there (limit maxDepth); do the task yourself", depth)
 		return nil, &r, nil
 	}
-	life := ctx
-	if t.background {
-		life = parent.Life()
-	}
-	r, err := s.admit(life, parent, t)
-	var full *limitError
-	if errors.As(err, &full) {
-		r := refuse(codeLimit, "%v", err)
-		return nil, &r, nil
+	r, err := s.begin(ctx, parent, depth+1, in, t)
+	if refused := refusal(err); refused != nil {
+		return nil, refused, nil
 	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if err := s.open(ctx, r, depth+1, t, in.Confinement); err != nil {
-		s.leave(r)
-		return nil, nil, err
-	}
-	if t.background && s.config.Dialect == dialect.Claude {
-		r.file = s.outputFile(in)
 	}
 	go s.drive(r, t.prompt)
 	return r, nil, nil
 }
 
-// wait returns when the child has ended, or with a result soon after the call was
-// cancelled.
-func (r *run) wait(ctx context.Context) *tool.Result {
-	select {
-	case <-r.done:
-		return nil
-	case <-ctx.Done():
+// begin gives a task a place, a run on the board, and a child.
+func (s *Subagents) begin(ctx context.Context, parent agent.Agent, depth int, in tool.Invocation, t task) (*run, error) {
+	r, err := s.place(ctx, parent, t)
+	if err != nil {
+		return nil, err
 	}
-	timer := time.NewTimer(callLimit)
-	defer timer.Stop()
+	if err := s.put(r, in); err != nil {
+		s.leave(r)
+		return nil, err
+	}
+	if err := s.open(ctx, r, depth, t, in.Confinement); err != nil {
+		r.finish()
+		s.leave(r)
+		r.entry.End(job.End{Status: job.Failed, Summary: "Subagent " + r.id + " could not be started"})
+		return nil, errors.Join(err, closeFile(r.file))
+	}
+	return r, nil
+}
+
+// place is admit, after a run of the same child that is at its end has left.
+func (s *Subagents) place(ctx context.Context, parent agent.Agent, t task) (*run, error) {
+	for {
+		r, err := s.admit(ctx, parent, t)
+		var busy *busyError
+		if !errors.As(err, &busy) || !busy.isOver() {
+			return r, err
+		}
+		select {
+		case <-busy.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// refusal is an error that the model is told of; nil for others.
+func refusal(err error) *tool.Result {
+	var full *limitError
+	var busy *busyError
+	var held *session.InUseError
+	code := ""
+	switch {
+	case errors.As(err, &full), errors.Is(err, job.ErrFull):
+		code = codeLimit
+	case errors.As(err, &busy), errors.As(err, &held), errors.Is(err, errElsewhere):
+		code = codeRunning
+	case errors.Is(err, session.ErrNotFound):
+		code = codeUnknown
+	default:
+		return nil
+	}
+	r := refuse(code, "%v", err)
+	return &r
+}
+
+// wait returns when the child has ended, or does not need the call any more, or
+// with a result soon after the call was cancelled.
+func (r *run) wait(ctx context.Context) (detached bool, refused *tool.Result) {
 	select {
 	case <-r.done:
-		return nil
-	case <-timer.C:
-		res := refuse(codeAborted, "the call was cancelled; subagent %s is still being stopped", r.id)
-		return &res
+	case <-r.detached:
+	case <-ctx.Done():
+		timer := time.NewTimer(callLimit)
+		defer timer.Stop()
+		select {
+		case <-r.done:
+		case <-r.detached:
+		case <-timer.C:
+			res := refuse(codeAborted, "the call was cancelled; subagent %s is still being stopped", r.id)
+			return false, &res
+		}
+	}
+	select {
+	case <-r.detached:
+		return true, nil // whether or not it has ended since
+	default:
+		return false, nil
 	}
 }
 
@@ -281,19 +353,25 @@ func deref(r *tool.Result) tool.Result {
 	return *r
 }
 
-func (s *Subagents) list(_ context.Context, in tool.Invocation, _ nothing) (tool.Result, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Subagents) list(ctx context.Context, in tool.Invocation, _ nothing) (tool.Result, error) {
+	running := map[string]bool{}
 	var lines []string
+	s.mu.Lock()
 	for _, r := range s.runs {
 		if r.parent.ID() == in.SessionID {
 			lines = append(lines, fmt.Sprintf("%s, for %v", r, time.Since(r.began).Round(time.Second)))
+			running[r.id] = true
 		}
 	}
+	s.mu.Unlock()
 	if len(lines) == 0 {
-		return tool.TextResult("No subagent is at work."), nil
+		lines = append(lines, "No subagent is at work.")
 	}
-	return tool.TextResult(strings.Join(lines, "\n")), nil
+	ended, err := s.ended(ctx, in, running)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return tool.TextResult(strings.Join(append(lines, ended...), "\n")), nil
 }
 
 func (s *Subagents) interrupt(_ context.Context, in tool.Invocation, p interrupt) (tool.Result, error) {
@@ -303,8 +381,7 @@ func (s *Subagents) interrupt(_ context.Context, in tool.Invocation, p interrupt
 	if i < 0 {
 		return refuse(codeUnknown, "no subagent %s of this conversation is at work; list_agents tells which are", clip(p.ID, 100)), nil
 	}
-	s.runs[i].stopping = true
-	s.runs[i].end(errInterrupted)
+	s.runs[i].stop(errInterrupted)
 	return tool.TextResult(fmt.Sprintf("Subagent %s is being stopped.", p.ID)), nil
 }
 
