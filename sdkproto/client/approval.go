@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"dsh/sdkproto"
+	"dsh/sdkproto/client/internal/callbacks"
 	"dsh/sdkproto/wirejson"
 )
 
@@ -21,22 +21,12 @@ import (
 // does an error, whose text the model may see.
 type Approve func(ctx context.Context, r sdkproto.ApprovalRequest) (sdkproto.ApprovalResult, error)
 
-// maxApprovals is how many questions are put to Approve at one time; the server
-// is told that nobody can answer those beyond.
-const maxApprovals = 256
-
-// approvals answers the server's questions.
+// approvals answers the server's questions, callbacks.Most of them at one time;
+// the server is told that nobody can answer those beyond.
 type approvals struct {
 	approve Approve
 	w       frames
-	life    context.Context
-	end     context.CancelCauseFunc
-
-	mu      sync.Mutex
-	running map[*question]bool
-	ended   bool
-	// done is closed when ended is set and nothing runs.
-	done chan struct{}
+	group   *callbacks.Group
 }
 
 // frames takes what goes to the server.
@@ -44,20 +34,8 @@ type frames interface {
 	Frame(ctx context.Context, frame []byte) error
 }
 
-// question is one that Approve is busy with.
-type question struct {
-	// id is the question's own, which the server takes it back by.
-	id     string
-	cancel context.CancelCauseFunc
-}
-
-// errWithdrawn is the cause when the server does not wait any longer.
-var errWithdrawn = errors.New("the server has taken the question back")
-
 func newApprovals(approve Approve, w frames) *approvals {
-	a := &approvals{approve: approve, w: w, running: map[*question]bool{}, done: make(chan struct{})}
-	a.life, a.end = context.WithCancelCause(context.Background())
-	return a
+	return &approvals{approve, w, callbacks.New()}
 }
 
 // ask adds to a handshake that the client answers questions.
@@ -84,29 +62,10 @@ func (a *approvals) take(f *frame) bool {
 	if err := wirejson.Unmarshal(f.Params, &r); err != nil {
 		return false
 	}
-	ctx, cancel := context.WithCancelCause(a.life)
-	q := &question{r.ID, cancel}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ended || len(a.running) >= maxApprovals {
-		cancel(nil)
-		return false
-	}
-	a.running[q] = true
-	go a.run(ctx, q, f.ID, r)
-	return true
+	return a.group.Go(r.ID, func(ctx context.Context) { a.run(ctx, f.ID, r) })
 }
 
-func (a *approvals) run(ctx context.Context, q *question, id json.RawMessage, r sdkproto.ApprovalRequest) {
-	defer func() {
-		q.cancel(nil)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.running, q)
-		if a.ended && len(a.running) == 0 {
-			close(a.done)
-		}
-	}()
+func (a *approvals) run(ctx context.Context, id json.RawMessage, r sdkproto.ApprovalRequest) {
 	result, err := a.decide(ctx, r)
 	if ctx.Err() != nil {
 		return // nobody waits
@@ -144,32 +103,15 @@ func (a *approvals) withdraw(params json.RawMessage) {
 	if wirejson.Unmarshal(params, &c) != nil {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for q := range a.running {
-		if q.id == c.ID {
-			q.cancel(errWithdrawn)
-		}
-	}
+	a.group.Withdraw(c.ID)
 }
 
 // stop ends all questions with a cause; no more are taken.
-func (a *approvals) stop(cause error) {
-	a.end(cause)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ended {
-		return
-	}
-	a.ended = true
-	if len(a.running) == 0 {
-		close(a.done)
-	}
-}
+func (a *approvals) stop(cause error) { a.group.Stop(cause) }
 
 // wait returns when no Approve runs, or says that one still does.
 func (a *approvals) wait(limit time.Duration) error {
-	if wait(context.Background(), a.done, limit) {
+	if a.group.Wait(limit) {
 		return nil
 	}
 	return errors.New("an Approve goes on although its context has ended; one goroutine is left with it")

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"dsh/sdkproto"
+	"dsh/sdkproto/client/internal/program"
+	"dsh/sdkproto/client/internal/queue"
 	"dsh/sdkproto/ndjson"
 	"dsh/sdkproto/wirejson"
 )
@@ -105,7 +108,7 @@ type Client struct {
 	limits Limits
 	// asked is what the handshake asked for.
 	asked sdkproto.ClientCapabilities
-	proc  *process // nil when attached
+	proc  *program.Process // nil when attached
 	out   io.Reader
 	in    io.WriteCloser
 	w     *ndjson.Writer
@@ -136,6 +139,12 @@ type Client struct {
 	err     error
 }
 
+// item is a notification and the length of its frame.
+type item struct {
+	note Notification
+	size int
+}
+
 // listener is a consumer of notifications.
 type listener interface {
 	// wants is called with the client's lock held and takes no lock.
@@ -164,18 +173,18 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 	init := o.Initialize
 	if init.CWD == "" {
 		var err error
-		if init.CWD, err = directory(o); err != nil {
-			return nil, fmt.Errorf("start server: %w", err)
+		if init.CWD, err = filepath.Abs(o.Dir); err != nil {
+			return nil, fmt.Errorf("start server: find the working directory: %w", err)
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start server %s: %w", o.Command, err)
 	}
-	p, in, err := spawn(o)
+	p, in, err := program.Start(program.Options{Command: o.Command, Args: o.Args, Dir: o.Dir, Env: o.Env, Stderr: o.Stderr})
 	if err != nil {
 		return nil, fmt.Errorf("start server %q: %w", o.Command, err)
 	}
-	c := connect(p.out, in, p, o)
+	c := connect(p.Out, in, p, o)
 	if err := c.initialize(ctx, init); err != nil {
 		c.abort(ctx)
 		exit := c.exit()
@@ -205,7 +214,7 @@ func AttachWith(ctx context.Context, r io.Reader, w io.WriteCloser, o Options) (
 	return c, nil
 }
 
-func connect(r io.Reader, w io.WriteCloser, p *process, o Options) *Client {
+func connect(r io.Reader, w io.WriteCloser, p *program.Process, o Options) *Client {
 	c := &Client{
 		limits:    o.Limits.withDefaults(),
 		proc:      p,
@@ -276,12 +285,7 @@ func (c *Client) exit() error {
 	if c.proc == nil {
 		return nil
 	}
-	select {
-	case <-c.proc.exited:
-		return c.proc.exit()
-	default:
-		return nil
-	}
+	return c.proc.Exit()
 }
 
 // PID is the id of the process that Start started, 0 after Attach.
@@ -289,7 +293,7 @@ func (c *Client) PID() int {
 	if c.proc == nil {
 		return 0
 	}
-	return c.proc.cmd.Process.Pid
+	return c.proc.PID()
 }
 
 // Skipped counts the lines of the server's output that were no frame, or a
@@ -423,15 +427,15 @@ func (c *Client) Notifications(ctx context.Context) iter.Seq2[Notification, erro
 
 // listen is Notifications of some.
 func (c *Client) listen(ctx context.Context, wanted func(*Notification) bool) iter.Seq2[Notification, error] {
-	t := &tap{queue: newQueue(c.limits.Queue), wanted: wanted}
-	events := t.queue.all()
+	t := &tap{queue: queue.New[Notification](c.limits.Queue), wanted: wanted}
+	events := t.queue.All(context.Background())
 	if err := c.join(t); err != nil {
-		t.queue.end(fmt.Errorf("notifications: %w", err))
+		t.queue.End(fmt.Errorf("notifications: %w", err))
 		return events
 	}
 	stop := context.AfterFunc(ctx, func() {
 		c.leave(t)
-		t.queue.drop(fmt.Errorf("notifications: %w", ctx.Err()))
+		t.queue.Drop(fmt.Errorf("notifications: %w", ctx.Err()))
 	})
 	return func(yield func(Notification, error) bool) {
 		for n, err := range events {
@@ -448,13 +452,13 @@ func (c *Client) listen(ctx context.Context, wanted func(*Notification) bool) it
 
 // tap listens to what is wanted, of all sessions.
 type tap struct {
-	queue  *queue
+	queue  *queue.Queue[Notification]
 	wanted func(*Notification) bool
 }
 
 func (t *tap) wants(n *Notification, _ lineage) bool { return t.wanted(n) }
-func (t *tap) offer(i item)                          { t.queue.put(i) }
-func (t *tap) fail(err error)                        { t.queue.end(fmt.Errorf("notifications: %w", err)) }
+func (t *tap) offer(i item)                          { t.queue.Put(i.note, i.size) }
+func (t *tap) fail(err error)                        { t.queue.End(fmt.Errorf("notifications: %w", err)) }
 
 func (c *Client) join(l listener) error {
 	c.mu.Lock()
@@ -541,16 +545,16 @@ func (c *Client) close(ctx context.Context) error {
 	if c.proc == nil {
 		return errors.Join(err, writerErr, c.detach(ctx))
 	}
-	if endErr := c.proc.end(ctx, c.limits); endErr != nil {
+	if endErr := c.proc.End(ctx, program.Limits{Exit: c.limits.Exit, Terminate: c.limits.Terminate, Kill: c.limits.Kill}); endErr != nil {
 		return errors.Join(err, writerErr, endErr)
 	}
-	exit := c.proc.exit()
+	exit := c.proc.Exit()
 	var status *ExitError
 	if errors.As(exit, &status) && status.Code == 0 {
 		exit = nil
 	}
 	var left error
-	if !wait(anyway, c.down, detachTime) || !wait(anyway, c.proc.errDone, detachTime) {
+	if !program.Wait(anyway, c.down, detachTime) || !program.Wait(anyway, c.proc.ErrDone(), detachTime) {
 		left = errors.New("the pipes of the ended process are still read: does Options.Stderr block?")
 	}
 	return errors.Join(err, writerErr, exit, left)
@@ -558,14 +562,14 @@ func (c *Client) close(ctx context.Context) error {
 
 // detach waits for the end of the server's output.
 func (c *Client) detach(ctx context.Context) error {
-	if wait(ctx, c.down, c.limits.Exit) {
+	if program.Wait(ctx, c.down, c.limits.Exit) {
 		return nil
 	}
 	closer, closed := c.out.(io.Closer)
 	if closed {
 		closer.Close()
 	}
-	if wait(context.WithoutCancel(ctx), c.down, detachTime) {
+	if program.Wait(context.WithoutCancel(ctx), c.down, detachTime) {
 		return nil
 	}
 	if !closed {

@@ -1,6 +1,7 @@
 // Package client drives a harness server over its JSON-RPC wire: it starts the
 // server's process or takes over a pair of streams, initializes it, sends
-// prompts, and follows what a prompt sets off to its end.
+// prompts, and follows what a prompt sets off to its end. Package streamclient, in
+// a folder of this one, does the same over the stream-json wire.
 //
 //	c, err := client.Start(ctx, client.Options{
 //		Command:    "dsh",

@@ -2,9 +2,10 @@ package client
 
 import (
 	"errors"
-	"strings"
 
 	"dsh/sdkproto"
+	"dsh/sdkproto/client/internal/program"
+	"dsh/sdkproto/client/internal/queue"
 )
 
 var (
@@ -13,10 +14,10 @@ var (
 	ErrClosed = errors.New("client is closed")
 	// ErrLost is wrapped by the error of everybody who waited for a server that
 	// went away, and of every later call. See ExitError.
-	ErrLost = errors.New("connection to the server is lost")
+	ErrLost = program.ErrLost
 	// ErrMissed is wrapped by the error with which a sequence of notifications
 	// ends that is not complete.
-	ErrMissed = errors.New("notifications were dropped")
+	ErrMissed = queue.ErrMissed
 	// ErrSilent is wrapped by the error of everybody who waited while nothing at
 	// all came from the server for longer than Limits.Silence. The connection
 	// stands: whoever asks later waits anew.
@@ -41,42 +42,6 @@ func Details(err error) (d sdkproto.ErrorData, ok bool) {
 	return d, d.Code != ""
 }
 
-const (
-	// shownBytes and shownLines bound the part of stderr inside an error text.
-	shownBytes = 2 << 10
-	shownLines = 20
-)
-
-// ExitError says how the server's process ended. It wraps ErrLost.
-type ExitError struct {
-	// Code is the exit code, -1 when a signal ended the process.
-	Code int
-	// Status is the same in words, for example "exit status 3" or "signal:
-	// killed".
-	Status string
-	// Stderr is what the process wrote there, at most its last 64 KiB.
-	Stderr string
-}
-
-func (e *ExitError) Error() string {
-	return "server ended with " + e.Status + shown(e.Stderr)
-}
-
-// Unwrap returns ErrLost.
-func (e *ExitError) Unwrap() error { return ErrLost }
-
-// shown is the end of a stderr text as a part of an error text.
-func shown(stderr string) string {
-	text := strings.TrimSpace(stderr)
-	if text == "" {
-		return "; nothing on its stderr"
-	}
-	lines := strings.Split(text, "\n")
-	lines = lines[max(0, len(lines)-shownLines):]
-	for len(lines) > 1 && len(strings.Join(lines, "\n")) > shownBytes {
-		lines = lines[1:]
-	}
-	last := strings.Join(lines, "\n")
-	last = strings.ToValidUTF8(last[max(0, len(last)-shownBytes):], "")
-	return "; its stderr ended: " + last
-}
+// ExitError says how the server's process ended: with its exit code and the last
+// of its stderr. It wraps ErrLost.
+type ExitError = program.ExitError

@@ -48,8 +48,7 @@ type frame struct {
 func (c *Client) read() {
 	err := c.readFrames()
 	if c.proc != nil {
-		c.proc.out.Close()
-		close(c.proc.outDone)
+		c.proc.OutRead()
 	}
 	c.lose(c.loss(err))
 }
@@ -180,10 +179,7 @@ func (c *Client) failWaiters(err error) {
 // loss says why nothing comes from the server any more.
 func (c *Client) loss(readErr error) error {
 	if c.proc != nil {
-		if wait(context.Background(), c.proc.exited, exitTime) {
-			return c.proc.exit()
-		}
-		return fmt.Errorf("%w: process %d closed its output but still runs%s", ErrLost, c.PID(), shown(c.proc.tail.String()))
+		return c.proc.Lost()
 	}
 	if errors.Is(readErr, io.EOF) {
 		return fmt.Errorf("%w: it closed its output", ErrLost)

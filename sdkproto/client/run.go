@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"dsh/sdkproto"
+	"dsh/sdkproto/client/internal/queue"
 	"dsh/sdkproto/wirejson"
 )
 
@@ -18,7 +19,7 @@ type Run struct {
 	session string
 	// tree: the run lasts until the whole tree is idle.
 	tree  bool
-	queue *queue
+	queue *queue.Queue[Notification]
 	// done is closed when the outcome stands; result and err are set before.
 	done chan struct{}
 
@@ -69,7 +70,7 @@ func newRun(s *Session, tree bool) *Run {
 		client:  s.client,
 		session: s.id,
 		tree:    tree,
-		queue:   newQueue(s.client.limits.Queue),
+		queue:   queue.New[Notification](s.client.limits.Queue),
 		done:    make(chan struct{}),
 	}
 }
@@ -87,7 +88,7 @@ func (r *Run) MessageID() string { return r.result.MessageID }
 //
 // Breaking off loses nothing: a later range goes on where the last one stopped.
 // The sequence is for one range at a time.
-func (r *Run) Events() iter.Seq2[Notification, error] { return r.queue.all() }
+func (r *Run) Events() iter.Seq2[Notification, error] { return r.queue.All(context.Background()) }
 
 // Result waits for the outcome, which is found whether the events are read or
 // not; may be called again, and from many goroutines. When no one has called
@@ -100,7 +101,7 @@ func (r *Run) Events() iter.Seq2[Notification, error] { return r.queue.all() }
 // answer or an end of turn that cannot be read. The Result then holds what was
 // found until then.
 func (r *Run) Result(ctx context.Context) (Result, error) {
-	r.queue.unwatched()
+	r.queue.Unwatched(fmt.Errorf("%w: Result was called before Events", ErrMissed))
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -122,7 +123,7 @@ func (r *Run) stopWith(ctx context.Context) {
 		defer r.mu.Unlock()
 		if !r.over {
 			r.finish(r.explain(ctx.Err()))
-			r.queue.drop(r.err)
+			r.queue.Drop(r.err)
 		}
 	})
 }
@@ -169,8 +170,8 @@ func (r *Run) offer(i item) {
 	if r.over || r.broken != nil {
 		return
 	}
-	cost := i.size + itemBytes
-	if r.heldBytes > 0 && r.heldBytes+cost > r.queue.limit {
+	cost := i.size + queue.ItemBytes
+	if r.heldBytes > 0 && r.heldBytes+cost > r.client.limits.Queue {
 		r.broken = fmt.Errorf("%w: %d bytes came before the answer to the prompt", ErrMissed, r.heldBytes)
 		return
 	}
@@ -204,7 +205,7 @@ func (r *Run) finish(err error) {
 	r.over, r.err = true, err
 	r.held = nil
 	r.stop()
-	r.queue.end(err)
+	r.queue.End(err)
 	r.client.leave(r)
 	close(r.done)
 }
@@ -222,7 +223,7 @@ func (r *Run) take(i item) {
 		}
 		r.owned = true
 	}
-	r.queue.put(i)
+	r.queue.Put(i.note, i.size)
 	switch {
 	case n.Event != nil:
 		r.fold(n.Event, own)

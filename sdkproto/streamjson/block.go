@@ -71,3 +71,53 @@ func (b *Block) AppendJSON(dst []byte) []byte {
 func (b Block) MarshalJSON() ([]byte, error) {
 	return b.AppendJSON(make([]byte, 0, 96+len(b.Text)+len(b.Data)+len(b.Input)+len(b.Content))), nil
 }
+
+// UnmarshalJSON reads the members of the block's type. Of a type that is none of
+// the Block constants it keeps the type alone.
+func (b *Block) UnmarshalJSON(data []byte) error {
+	var in struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Data      string          `json:"data"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+		ToolUseID string          `json:"tool_use_id"`
+		Content   json.RawMessage `json:"content"`
+		IsError   bool            `json:"is_error"`
+		Source    ImageSource     `json:"source"`
+	}
+	*b = Block{}
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := wirejson.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	b.Type = head.Type
+	switch b.Type {
+	case BlockText, BlockThinking, BlockRedacted, BlockToolUse, BlockToolResult, BlockImage:
+	default:
+		return nil
+	}
+	if err := wirejson.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	switch b.Type {
+	case BlockText:
+		b.Text = in.Text
+	case BlockThinking:
+		b.Text, b.Signature = in.Thinking, in.Signature
+	case BlockRedacted:
+		b.Data = in.Data
+	case BlockToolUse:
+		b.ID, b.Name, b.Input = in.ID, in.Name, in.Input
+	case BlockToolResult:
+		b.ToolUseID, b.Content, b.IsError = in.ToolUseID, in.Content, in.IsError
+	case BlockImage:
+		b.MediaType, b.Data = in.Source.MediaType, in.Source.Data
+	}
+	return nil
+}

@@ -1,12 +1,14 @@
-package client
+// Package program runs the server's process for the clients of both wires: its
+// pipes, the end of its stderr for errors, and its end.
+package program
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 )
 
@@ -21,16 +23,34 @@ const (
 	exitTime = 2 * time.Second
 )
 
-// process is a server that Start started.
+// Options say what to run.
+type Options struct {
+	// Command is looked up as a shell does.
+	Command string
+	Args    []string
+	// Dir is the working directory, "" for that of the caller.
+	Dir string
+	// Env is the whole environment, nil for that of the caller.
+	Env []string
+	// Stderr gets a copy of what the process writes there, unless nil.
+	Stderr io.Writer
+}
+
+// Limits bound the end of a process: Exit before it is asked to end, Terminate
+// before it is killed, Kill before it is given up.
+type Limits struct{ Exit, Terminate, Kill time.Duration }
+
+// Process is a server that Start started.
 //
 // It stays in the process group of its parent: a signal from the terminal has
 // to reach the server as it reaches any other command.
-type process struct {
+type Process struct {
 	cmd *exec.Cmd
-	// out and errs are our ends of its stdout and stderr.
-	out, errs *os.File
-	tail      tail
-	// outDone and errDone are closed when nobody reads out and errs any more.
+	// Out is our end of its stdout. Who reads it calls OutRead afterwards.
+	Out  *os.File
+	errs *os.File
+	tail tail
+	// outDone and errDone are closed when nobody reads Out and errs any more.
 	outDone, errDone chan struct{}
 	// exited is closed when the process has ended and its pipes are read; state
 	// and waitErr are set before.
@@ -39,8 +59,8 @@ type process struct {
 	waitErr error
 }
 
-// spawn starts the process. in is our end of its stdin.
-func spawn(o Options) (p *process, in *os.File, err error) {
+// Start starts the process. in is our end of its stdin.
+func Start(o Options) (p *Process, in *os.File, err error) {
 	if o.Command == "" {
 		return nil, nil, errors.New("options name no command")
 	}
@@ -86,8 +106,8 @@ func spawn(o Options) (p *process, in *os.File, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
-	p = &process{
-		cmd: cmd, out: out, errs: errs,
+	p = &Process{
+		cmd: cmd, Out: out, errs: errs,
 		outDone: make(chan struct{}), errDone: make(chan struct{}), exited: make(chan struct{}),
 	}
 	go func() {
@@ -100,7 +120,7 @@ func spawn(o Options) (p *process, in *os.File, err error) {
 }
 
 // watch reaps the process and bounds the reading of its pipes.
-func (p *process) watch() {
+func (p *Process) watch() {
 	defer close(p.exited)
 	p.waitErr = p.cmd.Wait()
 	p.state = p.cmd.ProcessState
@@ -110,54 +130,75 @@ func (p *process) watch() {
 		select {
 		case <-done:
 		case <-limit.C:
-			p.out.Close()
+			p.Out.Close()
 			p.errs.Close()
 			return
 		}
 	}
 }
 
-// exit describes the end of a process that has exited.
-func (p *process) exit() error {
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// OutRead says that nobody reads Out any more, and closes it.
+func (p *Process) OutRead() {
+	p.Out.Close()
+	close(p.outDone)
+}
+
+// ErrDone is closed when nobody reads the stderr of the process any more.
+func (p *Process) ErrDone() <-chan struct{} { return p.errDone }
+
+// Exit describes how the process ended, an *ExitError as a rule; nil while it
+// runs.
+func (p *Process) Exit() error {
+	select {
+	case <-p.exited:
+		return p.exit()
+	default:
+		return nil
+	}
+}
+
+// Lost says why nothing comes from a process any more that closed its output.
+func (p *Process) Lost() error {
+	if Wait(context.Background(), p.exited, exitTime) {
+		return p.exit()
+	}
+	return fmt.Errorf("%w: process %d closed its output but still runs%s", ErrLost, p.PID(), shown(p.tail.String()))
+}
+
+func (p *Process) exit() error {
 	if p.state == nil {
 		return fmt.Errorf("%w: wait for process %d: %w", ErrLost, p.cmd.Process.Pid, p.waitErr)
 	}
 	return &ExitError{Code: p.state.ExitCode(), Status: p.state.String(), Stderr: p.tail.String()}
 }
 
-// end sees the process out, whose stdin is closed: it waits, terminates, waits,
+// End sees the process out, whose stdin is closed: it waits, terminates, waits,
 // kills and waits. The end of ctx ends the first two waits. The error says
 // that the process is still there.
-func (p *process) end(ctx context.Context, l Limits) error {
-	if wait(ctx, p.exited, l.Exit) {
+func (p *Process) End(ctx context.Context, l Limits) error {
+	if Wait(ctx, p.exited, l.Exit) {
 		return nil
 	}
 	// An error means that it has just ended, or is answered by the kill.
 	_ = terminate(p.cmd.Process)
-	if wait(ctx, p.exited, l.Terminate) {
+	if Wait(ctx, p.exited, l.Terminate) {
 		return nil
 	}
 	killErr := p.cmd.Process.Kill()
 	if errors.Is(killErr, os.ErrProcessDone) {
 		killErr = nil
 	}
-	if wait(context.WithoutCancel(ctx), p.exited, l.Kill) {
+	if Wait(context.WithoutCancel(ctx), p.exited, l.Kill) {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("process %d still runs %s after it was killed", p.cmd.Process.Pid, l.Kill), killErr)
 }
 
-// directory is the working directory of a server started with these options.
-func directory(o Options) (string, error) {
-	dir, err := filepath.Abs(o.Dir)
-	if err != nil {
-		return "", fmt.Errorf("find the working directory: %w", err)
-	}
-	return dir, nil
-}
-
-// wait reports whether done was closed in time.
-func wait(ctx context.Context, done <-chan struct{}, limit time.Duration) bool {
+// Wait reports whether done was closed in time.
+func Wait(ctx context.Context, done <-chan struct{}, limit time.Duration) bool {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {

@@ -1,0 +1,7 @@
+//go:build unix
+
+package streamclient_test
+
+import "syscall"
+
+const terminateSignal = syscall.SIGTERM

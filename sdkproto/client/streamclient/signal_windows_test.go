@@ -1,0 +1,7 @@
+//go:build windows
+
+package streamclient_test
+
+import "os"
+
+var terminateSignal = os.Kill
