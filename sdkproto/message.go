@@ -278,6 +278,26 @@ func TextOf(blocks []Block) string {
 	return sb.String()
 }
 
+// Brief gives the first words of the text blocks of a message on one line, most
+// characters at most, for a title or a list.
+func Brief(blocks []Block, most int) string {
+	var words []string
+	length := 0
+	for i := range blocks {
+		if blocks[i].Type != BlockText {
+			continue
+		}
+		for word := range strings.FieldsSeq(blocks[i].Text) {
+			words = append(words, word)
+			if length += len(word) + 1; length > most*4 {
+				break
+			}
+		}
+	}
+	text := []rune(strings.Join(words, " "))
+	return strings.TrimSpace(string(text[:min(len(text), most)]))
+}
+
 func firstByte(data []byte) byte {
 	for _, c := range data {
 		switch c {

@@ -123,3 +123,13 @@ type Policy interface {
 	// that it delegated to, in order; only the latest turn is kept.
 	Denials(sessionID string, turn int) []Denial
 }
+
+// Steady is what a Policy may be beside: one that can be asked what a change would
+// come to, and whose sessions have heirs.
+type Steady interface {
+	// CheckMode gives the error that SetMode would give in a folder.
+	CheckMode(cwd, mode string) error
+	// Inherit gives a session that begins the mode, the rules and the folders that
+	// another was given, so that nothing that was forbidden is allowed in it.
+	Inherit(from, to string)
+}

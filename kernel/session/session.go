@@ -141,6 +141,13 @@ type Store interface {
 	Delete(ctx context.Context, id string) error
 }
 
+// Titler is a Store that finds a title faster than Read does.
+type Titler interface {
+	// Title gives the title that a session had last; "" for none. Errors:
+	// ErrNotFound, ErrUnsupported, ErrCorrupt.
+	Title(ctx context.Context, id string) (string, error)
+}
+
 // Fold derives state from the records of one log. It is called in order, under
 // the log's lock: it must be quick and must not call the log.
 type Fold interface {

@@ -21,8 +21,9 @@ const maxScale = 4
 // to, and how full the context is. It takes each record in constant time, but
 // for replacements, which are rare.
 type Usage struct {
-	// Totals sums up the answers of the model, each counted once (case B86), and
-	// the summaries of compactions. Attempts that failed are not known.
+	// Totals sums up the answers of the model, each counted once (case B86), the
+	// summaries of compactions, and requests beside the history, which attempts that
+	// failed are, too, where the provider has told what they used (case B87).
 	Totals sdkproto.Usage
 	// Requests counts what Totals sums up.
 	Requests int
@@ -44,7 +45,7 @@ func (u *Usage) apply(r *Record, s *State) error {
 	switch r.Event.Type {
 	case sdkproto.TypeRequestHeader:
 		u.header = guessHeader(s.Header.Header)
-	case sdkproto.TypeCompactionSummary:
+	case sdkproto.TypeCompactionSummary, sdkproto.TypePromptSuggestion, sdkproto.TypeSideRequest:
 		v, err := Decode[struct {
 			Usage *sdkproto.Usage `json:"usage"`
 		}](r)

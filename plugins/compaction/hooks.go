@@ -12,8 +12,13 @@ import (
 // errForbidden says that a hook does not let the history be shortened.
 var errForbidden = errors.New("a hook has forbidden to shorten the history")
 
-// trigger is why all rounds of this plugin begin: nobody has asked for them.
-const trigger = "auto"
+// trigger is why a round begins: nobody has asked for it, or somebody has.
+func (r *room) trigger() string {
+	if r.order == nil {
+		return "auto"
+	}
+	return "manual"
+}
 
 // before tells hooks that a part of the history is about to be replaced, once for
 // each model request.
@@ -21,7 +26,11 @@ func (r *room) before(ctx context.Context) error {
 	if r.told || r.engine == nil || !r.engine.Any(r.step.Agent.Spec().CWD, hook.PreCompact) {
 		return nil
 	}
-	out := r.run(ctx, hook.PreCompact, map[string]any{"trigger": trigger, "custom_instructions": nil})
+	var instructions any // null without
+	if r.order != nil && r.order.Instructions != "" {
+		instructions = r.order.Instructions
+	}
+	out := r.run(ctx, hook.PreCompact, map[string]any{"trigger": r.trigger(), "custom_instructions": instructions})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -35,11 +44,11 @@ func (r *room) before(ctx context.Context) error {
 // after tells hooks what stands in the place of a part of the history.
 func (r *room) after(ctx context.Context, summary string) {
 	if r.engine != nil && r.engine.Any(r.step.Agent.Spec().CWD, hook.PostCompact) {
-		r.run(ctx, hook.PostCompact, map[string]any{"trigger": trigger, "compact_summary": summary})
+		r.run(ctx, hook.PostCompact, map[string]any{"trigger": r.trigger(), "compact_summary": summary})
 	}
 }
 
 func (r *room) run(ctx context.Context, event string, members map[string]any) hook.Outcome {
 	spec := r.step.Agent.Spec()
-	return r.engine.Run(ctx, hook.Input{Event: event, SessionID: spec.ID, CWD: spec.CWD, Match: trigger, Members: members})
+	return r.engine.Run(ctx, hook.Input{Event: event, SessionID: spec.ID, CWD: spec.CWD, Match: r.trigger(), Members: members})
 }

@@ -300,6 +300,37 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// A summary that cannot be used is paid for all the same (case B87).
+func TestTotalsOfFailures(t *testing.T) {
+	used := &sdkproto.Usage{InputTokens: 1000, OutputTokens: 7}
+	m := &narrow{window: limit, limit: limit, writes: func(_ context.Context, y yield) {
+		_ = y(sdkproto.Chunk{Type: sdkproto.ChunkUsage, Usage: used}, nil) && y(sdkproto.Chunk{}, &llm.Error{Code: llm.CodeServer, Message: "cut"})
+	}}
+	r := filled(t, m, "", "{}")
+	before := r.usage()
+	r.completes(long)
+	want := before.Totals
+	for _, a := range m.take() {
+		one := *used
+		if !a.summary {
+			one = sdkproto.Usage{InputTokens: a.size, OutputTokens: 10}
+		}
+		want.Add(&one)
+	}
+	if after := r.usage(); after.Totals != want || after.Requests != before.Requests+3 {
+		t.Errorf("the session has %+v for %d more requests, want %+v for 3", after.Totals, after.Requests-before.Requests, want)
+	}
+	var asides []sdkproto.SideRequest
+	for _, rec := range r.new() {
+		if rec.Event.Type == sdkproto.TypeSideRequest {
+			asides = append(asides, decode[sdkproto.SideRequest](t, rec))
+		}
+	}
+	if len(asides) != 2 || asides[0].Purpose != sdkproto.AsideCompaction || asides[0].Model == "" || *asides[0].Usage != *used {
+		t.Errorf("recorded %+v", asides)
+	}
+}
+
 // Another model may write the summaries; without it the turn goes on as long as
 // it can.
 func TestOtherModel(t *testing.T) {

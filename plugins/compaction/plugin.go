@@ -13,6 +13,9 @@
 // stays, so that the provider's cache keeps what comes before the summary; so
 // does the last prompt, and all that the model has not answered yet.
 //
+// Somebody may ask for a summary, too, long before there is need: then all that
+// the model has answered becomes one (compaction.Compactor).
+//
 // Hooks hear of each round of summaries, before and after it, and may forbid it
 // (spec stream-json 6.2, 11.9).
 //
@@ -25,6 +28,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/attachment"
+	"dsh/kernel/compaction"
 	"dsh/kernel/hook"
 	"dsh/kernel/llm"
 )
@@ -32,9 +36,9 @@ import (
 // Plugin is the row type "compaction".
 var Plugin = kernel.Define("compaction", "Shortens the history of a session before it outgrows its model.", defaults,
 	func(kernel.Instance, Config) fx.Option {
-		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Keeper).register))
+		return fx.Options(fx.Provide(New, fx.Private), fx.Provide(compactor), fx.Invoke((*Keeper).register))
 	},
-	kernel.Needs[*agent.Hooks](), kernel.Needs[*llm.Router](), kernel.Wants[attachment.Store](), kernel.Wants[hook.Engine]())
+	kernel.Provides[compaction.Compactor](), kernel.Needs[*agent.Hooks](), kernel.Needs[*llm.Router](), kernel.Wants[attachment.Store](), kernel.Wants[hook.Engine]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -50,3 +54,5 @@ type Params struct {
 	// Engine tells hooks of summaries; it may be nil.
 	Engine hook.Engine `optional:"true"`
 }
+
+func compactor(k *Keeper) compaction.Compactor { return k }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"dsh/kernel/agent"
+	"dsh/kernel/compaction"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
 	"dsh/sdkproto"
@@ -22,6 +23,8 @@ type room struct {
 	goal, keep int64
 	// told says that hooks have let this round begin.
 	told bool
+	// order is what somebody asked for, nil when nobody did.
+	order *compaction.Order
 }
 
 // leastSpan is the part of the goal that a span must have to be worth a summary.
@@ -77,12 +80,9 @@ func (r *room) replace(ctx context.Context, h *history, s span) error {
 	if err := r.before(ctx); err != nil {
 		return err
 	}
-	turn, id := r.step.Turn, uuid.NewString()
-	start := session.Draft{Type: sdkproto.TypeCompactionStart, Data: &sdkproto.CompactionStart{CompactionID: id, Turn: &turn}}
-	end := func(why string) session.Draft {
-		return session.Draft{Type: sdkproto.TypeCompactionEnd, Data: &sdkproto.CompactionEnd{CompactionID: id, Turn: &turn, Error: why}}
-	}
-	must := r.step.Refused != nil || r.config.Attempts == 0
+	id := uuid.NewString()
+	start, end := r.bracket(id)
+	must := r.order == nil && (r.step.Refused != nil || r.config.Attempts == 0)
 	w, err := r.writer()
 	if err == nil && r.account.calls >= r.config.Attempts {
 		err = errNoAttempt
@@ -105,7 +105,9 @@ func (r *room) replace(ctx context.Context, h *history, s span) error {
 	text, err := r.summarise(ctx, w, h, s)
 	if err == nil {
 		text = textSummary + text
-		err = r.worthIt(text, s)
+		if r.order == nil {
+			err = r.worthIt(text, s)
+		}
 	}
 	switch {
 	case err == nil:
@@ -113,13 +115,25 @@ func (r *room) replace(ctx context.Context, h *history, s span) error {
 		r.leftOut(s, err)
 		text = textNote
 	default:
-		return errors.Join(err, r.append(end(err.Error())))
+		return errors.Join(err, r.append(append(w.wasted(), end(err.Error()))...))
 	}
 	if err := r.append(append(w.replacement(id, h, s, text), end(""))...); err != nil {
 		return err
 	}
 	r.after(ctx, text)
 	return nil
+}
+
+// bracket gives the event that opens a compaction, and the one that closes it.
+func (r *room) bracket(id string) (start session.Draft, end func(why string) session.Draft) {
+	turn, command := &r.step.Turn, ""
+	if r.order != nil {
+		turn, command = nil, r.order.CommandID
+	}
+	start = session.Draft{Type: sdkproto.TypeCompactionStart, Data: &sdkproto.CompactionStart{CompactionID: id, SourceCommandID: command, Turn: turn}}
+	return start, func(why string) session.Draft {
+		return session.Draft{Type: sdkproto.TypeCompactionEnd, Data: &sdkproto.CompactionEnd{CompactionID: id, Turn: turn, Error: why}}
+	}
 }
 
 func (r *room) append(drafts ...session.Draft) error {
@@ -150,6 +164,16 @@ func (w *writer) replacement(id string, h *history, s span, text string) []sessi
 			Source: sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: name, Form: "recall"},
 		}},
 	}
+}
+
+// wasted gives what the writer has used for a summary that nobody gets.
+func (w *writer) wasted() (drafts []session.Draft) {
+	for i := range w.requests {
+		drafts = append(drafts, session.Draft{Type: sdkproto.TypeSideRequest, Ignorable: true, Data: &sdkproto.SideRequest{
+			Purpose: sdkproto.AsideCompaction, Provider: w.config.Provider, Model: w.config.Model, Usage: &w.requests[i],
+		}})
+	}
+	return drafts
 }
 
 // worthIt refuses a text that is not shorter than what it stands for.

@@ -84,6 +84,9 @@ func (r *room) summarise(ctx context.Context, w *writer, h *history, s span) (te
 	space := cmp.Or(w.window, h.tokens)
 	held := h.tokens - h.sum(s.to, len(h.nodes))
 	whole := held+w.config.MaxTokens <= space
+	if r.order != nil && w.window == 0 {
+		whole = true // nothing says that it cannot fit
+	}
 	if r.step.Refused != nil && w.same {
 		// Its window is not what it was said to be, or the guess is too low.
 		whole = held <= h.tokens*3/4
@@ -123,7 +126,7 @@ func (r *room) wholeRequest(w *writer, h *history, s span) llm.Request {
 	}
 	header := r.step.Header
 	return r.request(sdkproto.Header{Config: w.config, System: header.System, Tools: header.Tools},
-		append(llm.Project(messages), instruction(say+askFor)))
+		append(llm.Project(messages), instruction(say+r.askFor())))
 }
 
 // shortRequest is all text: the beginning of a span needs no call before it, and
@@ -139,7 +142,15 @@ func (r *room) shortRequest(w *writer, h *history, s span, budget int64) llm.Req
 		messages = append(messages, n.Message)
 	}
 	return r.request(sdkproto.Header{Config: w.config},
-		[]sdkproto.Message{instruction(askText + transcript(messages, float64(budget)/float64(tokens)) + "\n\n" + askFor)})
+		[]sdkproto.Message{instruction(askText + transcript(messages, float64(budget)/float64(tokens)) + "\n\n" + r.askFor())})
+}
+
+// askFor is what a summary should hold, with what somebody has asked for.
+func (r *room) askFor() string {
+	if r.order == nil || r.order.Instructions == "" {
+		return askFor
+	}
+	return askFor + "\n\nThe user asks this of the summary: " + r.order.Instructions
 }
 
 func (r *room) request(header sdkproto.Header, messages []sdkproto.Message) llm.Request {

@@ -21,8 +21,9 @@ type facts struct {
 	results []result
 	// match holds the groups of the rule's regular expression.
 	match []string
-	// suggestion: the request asks what the user may say next.
-	suggestion bool
+	// aside says what a request beside the session's own asks for, one of the words of
+	// asides; "" for all others.
+	aside string
 	// tools are those the request offers.
 	tools []sdkproto.ToolSchema
 	// sent counts the characters of the request.
@@ -34,13 +35,27 @@ type result struct {
 	failed     bool
 }
 
+// aside is a kind of request beside the session's own. The scripts have word for
+// it; answer is given where they have no rule.
+type aside struct{ word, answer string }
+
+// asides are those kinds, by the plugin that the question comes from.
+func asides() map[string]aside {
+	return map[string]aside{
+		llm.SuggestionPlugin:   {"suggestion", "Tell me more about that."},
+		sdkproto.AsideSummary:  {"summary", "Working on the task."},
+		sdkproto.AsideTitle:    {"title", "A conversation with a script"},
+		sdkproto.AsideQuestion: {"question", "The script does not say."},
+	}
+}
+
 func factsOf(req llm.Request) *facts {
 	f := &facts{model: req.Header.Config.Model, tools: req.Header.Tools, step: 1, sent: utf8.RuneCountInString(req.Header.System)}
 	for _, t := range req.Header.Tools {
 		f.sent += utf8.RuneCountInString(t.Name) + utf8.RuneCountInString(t.Description) + utf8.RuneCount(t.Parameters)
 	}
 	if last := len(req.Messages) - 1; last >= 0 {
-		f.suggestion = req.Messages[last].Source.Plugin == llm.SuggestionPlugin
+		f.aside = asides()[req.Messages[last].Source.Plugin].word
 	}
 	names := map[string]string{}
 	for _, m := range req.Messages {

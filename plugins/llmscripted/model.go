@@ -112,7 +112,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto.
 		}
 		s := &speaker{ctx: ctx, yield: yield, facts: factsOf(req)}
 		attempt := 1
-		if !s.facts.suggestion { // it is made beside the session's own requests
+		if s.facts.aside == "" { // it is made beside the session's own requests
 			attempt = m.attempts.begin(req)
 		}
 		err = s.answer(script, attempt)
@@ -120,7 +120,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[sdkproto.
 		case errors.Is(err, errStopped):
 		case err != nil:
 			yield(sdkproto.Chunk{}, err)
-		case len(s.blocks) > 0 && !s.facts.suggestion:
+		case len(s.blocks) > 0 && s.facts.aside == "":
 			m.attempts.end(req.SessionID)
 		}
 	}

@@ -37,7 +37,7 @@ type when struct {
 	text, model string // text in lower case
 	pattern     *regexp.Regexp
 	step, turn  int
-	suggestion  bool
+	aside       string
 }
 
 // item is one entry of a reply.
@@ -47,7 +47,7 @@ type item struct {
 }
 
 func (w *when) matches(f *facts) (match []string, ok bool) {
-	if w.suggestion != f.suggestion {
+	if w.aside != f.aside {
 		return nil, false // no other rule expects this question
 	}
 	if w.step != 0 && w.step != f.step || w.turn != 0 && w.turn != f.turn || w.model != "" && w.model != f.model {
@@ -63,13 +63,12 @@ func (w *when) matches(f *facts) (match []string, ok bool) {
 	return match, match != nil
 }
 
-// textSuggestion is what the user may say next where the script does not say it.
-const textSuggestion = "Tell me more about that."
-
 // noRule answers where the script has no answer.
 func (s *script) noRule(f *facts) string {
-	if f.suggestion {
-		return textSuggestion
+	for _, a := range asides() {
+		if a.word == f.aside {
+			return a.answer
+		}
 	}
 	asked := f.user
 	if r := []rune(asked); len(r) > 200 {
@@ -154,14 +153,21 @@ type whenForm struct {
 	Turn    count  `yaml:"turn"`
 	Model   string `yaml:"model"`
 
-	Suggestion bool `yaml:"suggestion"`
+	Suggestion bool   `yaml:"suggestion"`
+	Aside      string `yaml:"aside"`
 }
 
 func (w *when) UnmarshalYAML(decode func(any) error) error {
 	var form whenForm
 	bad := problems{line: lineOf(decode)}
 	bad.add(decode(&form))
-	*w = when{text: strings.ToLower(form.Text), model: form.Model, step: int(form.Step), turn: int(form.Turn), suggestion: form.Suggestion}
+	*w = when{text: strings.ToLower(form.Text), model: form.Model, step: int(form.Step), turn: int(form.Turn), aside: form.Aside}
+	if form.Suggestion {
+		w.aside = asides()[llm.SuggestionPlugin].word
+	}
+	if form.Aside != "" && !slices.ContainsFunc(slices.Collect(maps.Values(asides())), func(a aside) bool { return a.word == form.Aside }) {
+		bad.say("aside: %q is none of suggestion, summary, title and question", form.Aside)
+	}
 	if form.Matches != "" {
 		var err error
 		if w.pattern, err = regexp.Compile(form.Matches); err != nil {

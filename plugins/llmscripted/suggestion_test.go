@@ -39,3 +39,21 @@ func TestSuggestion(t *testing.T) {
 		})
 	}
 }
+
+// TestAside: the other requests beside the conversation are answered like it, each
+// by rules of its own or else with a fixed text (S038).
+func TestAside(t *testing.T) {
+	const general = "rules:\n  - when: {aside: summary, text: hello}\n    reply: 'busy with {{user}}'\n  - reply: general\n"
+	for plugin, want := range map[string]string{
+		sdkproto.AsideSummary: "busy with hello", sdkproto.AsideTitle: "A conversation with a script", sdkproto.AsideQuestion: "The script does not say.",
+		llm.SuggestionPlugin: "Tell me more about that.", "other": "general",
+	} {
+		var c talk
+		c.user("hello")
+		c.assistant(sdkproto.Text("hi"))
+		c.add(sdkproto.RoleUser, sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: plugin}, sdkproto.Text("which?"))
+		if got := strings.Join(lines(t, play(t, write(t, general)), c.request()), "\n"); !strings.Contains(got, `"text":"`+want+`"`) {
+			t.Errorf("%s: got %s, want %q", plugin, got, want)
+		}
+	}
+}

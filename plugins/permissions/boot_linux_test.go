@@ -101,7 +101,7 @@ func start(t *testing.T, script string, sets ...string) *world {
 		}
 	}
 	b := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", Home: w.home, FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}},
+		Home: w.home, Text: rows,
 		Sets: append(sets, "model.script="+w.script),
 		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, processlocal.Plugin, sandboxlandlock.Plugin, llmscripted.Plugin,
 			agentloop.Plugin, permissions.Plugin, settings.Plugin, toolfs.Plugin, toolsearch.Plugin, toolbash.Plugin},

@@ -267,7 +267,7 @@ func (g *Gate) stage(ctx context.Context, e *edition, t tool.Tool, in tool.Invoc
 	}
 	r := c.j.rule(c.spec, in.Arguments, in.Advice)
 	v := r.Verdict
-	if err := g.record(in, c.spec, v, nil); err != nil {
+	if err := g.record(in, c.spec, c.j.Word, v, nil); err != nil {
 		return tool.Result{}, err
 	}
 	message, interrupt := v.Message, in.Advice.Interrupt && v.Scope == scopeHook
@@ -319,7 +319,7 @@ func (g *Gate) unknown(ctx context.Context, e *edition, t tool.Tool, in tool.Inv
 		return next(ctx, t, in)
 	}
 	v := j.planned(approval.Verdict{})
-	if err := g.record(in, spec, v, nil); err != nil {
+	if err := g.record(in, spec, j.Word, v, nil); err != nil {
 		return tool.Result{}, err
 	}
 	g.denied(in, spec.Name)
@@ -387,14 +387,17 @@ func (g *Gate) tell(root string, child bool, word, told string, in tool.Invocati
 	return nil
 }
 
-// record puts a decision into the log; replaced are arguments that take the
-// place of the call's.
-func (g *Gate) record(in tool.Invocation, spec tool.Spec, v approval.Verdict, replaced json.RawMessage) error {
+// record puts a decision into the log; word is the mode in force, replaced are
+// arguments that take the place of the call's.
+func (g *Gate) record(in tool.Invocation, spec tool.Spec, word string, v approval.Verdict, replaced json.RawMessage) error {
 	if in.Emit == nil {
 		return nil
 	}
 	d := sdkproto.PermissionDecision{
 		CallID: in.CallID, ToolName: spec.Name, Behavior: v.Behavior, Reason: v.Reason, Rule: v.Rule, Scope: v.Scope, Arguments: replaced,
+	}
+	if v.Behavior == approval.Deny && v.ReasonType == approval.ReasonMode {
+		d.Mode = word
 	}
 	if spec.Subject.Kind == tool.SubjectCommand && v.Confinement != nil {
 		d.Confinement, d.Reached = v.Confinement.Mode, v.Reached.Level
@@ -430,7 +433,7 @@ func (g *Gate) again(c *call, in tool.Invocation, before approval.Verdict) (appr
 		// They are what somebody has just agreed to.
 		v.Behavior, v.Confinement = approval.Allow, v.Approved
 	}
-	if err := g.record(in, c.spec, v, in.Arguments); err != nil {
+	if err := g.record(in, c.spec, c.j.Word, v, in.Arguments); err != nil {
 		return v, nil, err
 	}
 	if v.Behavior == approval.Deny {

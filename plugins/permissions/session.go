@@ -13,6 +13,8 @@ import (
 	"dsh/kernel/tool"
 )
 
+var _ approval.Steady = (*Gate)(nil)
+
 // scopeSession is the scope of rules that a session was given.
 const scopeSession = "session"
 
@@ -187,6 +189,19 @@ func (g *Gate) SetMode(sessionID, cwd, mode string) error {
 	// asked yet is judged anew (spec stream-json 4.4).
 	g.changes.Add(1)
 	return nil
+}
+
+// CheckMode implements approval.Steady.
+func (g *Gate) CheckMode(cwd, mode string) error { return g.checkWord(plainMode(mode), cwd) }
+
+// Inherit implements approval.Steady. Lists are shared, because they are replaced
+// and never changed.
+func (g *Gate) Inherit(from, to string) {
+	old := g.peek(from)
+	g.with(to, func(s *sessionState) {
+		s.word, s.before, s.rules, s.dirs, s.flags, s.flagDirs = old.word, old.before, old.rules, old.dirs, old.flags, old.flagDirs
+	})
+	g.changes.Add(1)
 }
 
 // rootWord is the word in force for a root session.

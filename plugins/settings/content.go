@@ -45,10 +45,10 @@ func (s *Settings) read(p place) content {
 	return c
 }
 
-// flagsName is what errors and warnings call the text of Config.Flags.
+// flagsName is what errors and warnings call the layer above the files.
 const flagsName = "the settings given at the start"
 
-// readFlags reads the text of Config.Flags; without one there is nothing in it.
+// readFlags reads the text of that layer; without one there is nothing in it.
 func readFlags(text json.RawMessage, log *slog.Logger) (content, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return content{}, nil

@@ -114,3 +114,38 @@ func TestUserFolder(t *testing.T) {
 		t.Errorf("got %+v", layers[:2])
 	}
 }
+
+// TestSetFlags: a client replaces the layer above the files, or empties it; whoever
+// watches hears of a change at once; what is no settings object changes nothing
+// (spec stream-json 4.8).
+func TestSetFlags(t *testing.T) {
+	w := start(t, func(c *settings.Config) { c.Flags = []byte(`{"model":"first"}`) })
+	heard := make(chan struct{}, 8)
+	if err := w.Watch(w.owner, func() { heard <- struct{}{} }); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ text, raw, mode string }{
+		{`{ "model": "second", "permissions": {"defaultMode": "plan"} }`, `{"model":"second","permissions":{"defaultMode":"plan"}}`, "plan"},
+		{"", "", ""},
+		{`{}`, `{}`, ""},
+	} {
+		if err := w.SetFlags([]byte(step.text)); err != nil {
+			t.Fatalf("%s: %v", step.text, err)
+		}
+		<-heard
+		l := w.layer("flag")
+		if string(l.Raw) != step.raw || l.Permissions.DefaultMode != step.mode || l.Exists != (step.raw != "") || !l.Trusted {
+			t.Errorf("%s: layer %+v", step.text, l)
+		}
+	}
+	for _, text := range []string{`[]`, `{"permissions":{"allow":"Bash"}}`, `{`} {
+		if err := w.SetFlags([]byte(text)); err == nil || string(w.layer("flag").Raw) != `{}` {
+			t.Errorf("%s: %v, layer %s", text, err, w.layer("flag").Raw)
+		}
+	}
+	select {
+	case <-heard:
+		t.Error("a change was heard that there was not")
+	default:
+	}
+}

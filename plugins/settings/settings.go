@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -25,15 +27,15 @@ type Settings struct {
 	owner  *kernel.Owner
 	log    *slog.Logger
 	// user are the folders with the user's settings.
-	user []string
-	// flags is what Config.Flags says.
-	flags content
+	user  []string
 	trust *trusted
 	files contextfile.Cache[content]
 	// notices are what is said once.
 	notices *contextfile.Notices
 
 	mu sync.Mutex
+	// flags is the layer above the files: what Config.Flags says, until SetFlags.
+	flags content
 	// asked are the files of the working directories that somebody asked For, as
 	// they were then, and dirs those directories; both only grow, up to maxAsked.
 	asked map[string]fs.FileInfo
@@ -41,7 +43,10 @@ type Settings struct {
 	watch *watch
 }
 
-var _ settings.Source = (*Settings)(nil)
+var (
+	_ settings.Source = (*Settings)(nil)
+	_ settings.Flags  = (*Settings)(nil)
+)
 
 // New makes the source; no file is touched before somebody asks.
 func New(p Params) (*Settings, error) {
@@ -104,6 +109,7 @@ func (s *Settings) For(cwd string) []settings.Layer {
 	for i, p := range places {
 		layers[i] = settings.Layer{Scope: p.scope, File: p.file, Root: p.root, ServersOnly: p.serversOnly}
 		l := &layers[i]
+		l.Unread = !s.config.reads(p.scope)
 		if !s.config.reads(p.scope) || i > 0 && slices.ContainsFunc(places[:i], func(q place) bool { return q.file == p.file }) {
 			continue // a home is the workspace, too: its file is the user's
 		}
@@ -120,10 +126,29 @@ func (s *Settings) For(cwd string) []settings.Layer {
 		l.Trusted = s.config.consents(p.scope) || trustedHere()
 	}
 	s.remember(cwd, places, infos)
+	s.mu.Lock()
+	flags := s.flags
+	s.mu.Unlock()
 	return append(layers, settings.Layer{
-		Scope: settings.ScopeFlag, Root: cwd, Exists: s.flags.raw != nil, Trusted: true,
-		Permissions: s.flags.permissions, MCPServers: s.flags.servers, Raw: s.flags.raw,
+		Scope: settings.ScopeFlag, Root: cwd, Exists: flags.raw != nil, Trusted: true,
+		Permissions: flags.permissions, MCPServers: flags.servers, Raw: flags.raw,
 	})
+}
+
+// SetFlags implements settings.Flags.
+func (s *Settings) SetFlags(raw json.RawMessage) error {
+	flags, err := readFlags(raw, s.log)
+	if err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := bytes.Equal(flags.raw, s.flags.raw)
+	s.flags = flags
+	if !same && s.watch != nil {
+		s.watch.flagged()
+	}
+	return nil
 }
 
 func (s *Settings) trusts(cwd string) bool {

@@ -1,14 +1,12 @@
 package settings_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,36 +14,19 @@ import (
 	"go.uber.org/goleak"
 
 	"dsh/kernel"
+	"dsh/kernel/kerneltest"
 	contract "dsh/kernel/settings"
 	"dsh/plugins/settings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// buffer is a log that can be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // world is a home, a workspace and the source over them.
 type world struct {
 	t        *testing.T
 	home, ws string
 	owner    *kernel.Owner
-	log      buffer
+	log      kerneltest.Log
 	*settings.Settings
 }
 

@@ -66,9 +66,10 @@ type watch struct {
 	stop   context.CancelFunc
 	// names are the paths whose events say something.
 	names map[string]bool
-	// more is filled when there are further files to watch.
-	more    chan struct{}
-	waiting []*waiter
+	// more is filled when there are further files to watch, flags when the layer
+	// above the files has changed.
+	more, flags chan struct{}
+	waiting     []*waiter
 }
 
 // waiter is one call of Watch.
@@ -77,6 +78,13 @@ type waiter struct{ fn func() }
 func (w *watch) wake() {
 	select {
 	case w.more <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watch) flagged() {
+	select {
+	case w.flags <- struct{}{}:
 	default:
 	}
 }
@@ -131,7 +139,7 @@ func (s *Settings) startWatch() error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &watch{notify: notify, stop: stop, more: make(chan struct{}, 1)}
+	w := &watch{notify: notify, stop: stop, more: make(chan struct{}, 1), flags: make(chan struct{}, 1)}
 	w.wake()
 	s.watch = w
 	s.owner.Go("watch settings", func(owner context.Context) {
@@ -148,10 +156,15 @@ func (s *Settings) follow(ctx context.Context, w *watch) {
 			s.log.Debug("stop watching settings", "error", err)
 		}
 	}()
-	select {
-	case <-ctx.Done():
-		return
-	case <-time.After(patience):
+	for begun := time.After(patience); begun != nil; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.flags:
+			s.call(ctx, w)
+		case <-begun:
+			begun = nil
+		}
 	}
 	var due <-chan time.Time
 	for {
@@ -161,6 +174,8 @@ func (s *Settings) follow(ctx context.Context, w *watch) {
 		case <-w.more:
 			s.cover(w)
 			due = time.After(quiet) // something may have changed before it was watched
+		case <-w.flags:
+			s.call(ctx, w)
 		case e := <-w.notify.Events:
 			if due == nil && w.names[e.Name] {
 				due = time.After(quiet)

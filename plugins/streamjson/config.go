@@ -3,13 +3,13 @@ package streamjson
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"dsh/kernel"
+	"dsh/kernel/agent"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
 	"dsh/plugins/streamjson/structured"
@@ -49,10 +49,8 @@ type Config struct {
 	// comes behind.
 	SystemPrompt       *string `json:"systemPrompt,omitzero"`
 	AppendSystemPrompt string  `json:"appendSystemPrompt"`
-	// MaxTurns bounds the model requests of a turn, 0 is no bound. MaxBudgetUSD is
-	// what the process may cost, 0 is no cap.
-	MaxTurns     int     `json:"maxTurns"`
-	MaxBudgetUSD float64 `json:"maxBudgetUsd"`
+	// MaxTurns bounds the model requests of a turn, 0 is no bound.
+	MaxTurns int `json:"maxTurns"`
 	// SessionID is that of a new session, a UUID; "" makes one. Resume names a
 	// stored session, Continue takes the newest of the folder; Fork gives what is
 	// resumed a new id.
@@ -60,6 +58,18 @@ type Config struct {
 	Resume    string `json:"resume"`
 	Continue  bool   `json:"continue"`
 	Fork      bool   `json:"forkSession"`
+	// ResumeAt is the entry, by its uuid, that what is resumed ends with; "" is all
+	// of it. DropsTurn is the prompt whose turn this may drop, nil where it does not
+	// matter what goes; "" lets nothing go (spec stream-json 10.4).
+	ResumeAt  string  `json:"resumeAt"`
+	DropsTurn *string `json:"resumeDropsTurn,omitzero"`
+	// Name is the session's for people, "" for none.
+	Name string `json:"name"`
+	// Transcripts keeps files below $CLAUDE_CONFIG_DIR, else ~/.claude, that the
+	// SDKs' session functions read. SessionMirror writes what is added to them to the
+	// client, too (spec stream-json 10.6).
+	Transcripts   bool `json:"transcripts"`
+	SessionMirror bool `json:"sessionMirror"`
 	// Tools restricts the built-in tools: nil is all of them, an empty list none.
 	Tools *[]string `json:"tools,omitzero"`
 	// Agent names the agent of the main thread; Agents defines further ones, an
@@ -97,7 +107,7 @@ const DefaultVersion = "2.1.240"
 
 func defaults() Config {
 	return Config{
-		InputFormat: FormatStream, OutputFormat: FormatStream, LegacyLines: true,
+		InputFormat: FormatStream, OutputFormat: FormatStream, LegacyLines: true, Transcripts: true,
 		Version: DefaultVersion, MaxLine: ndjson.MaxLine, MaxQueued: 1000, OutputAttempts: structured.Attempts,
 	}
 }
@@ -119,16 +129,13 @@ func (c *Config) Validate() error {
 		word("apiFormat", c.APIFormat, llm.Formats()...)
 	}
 	if c.Effort != "" {
-		word("effort", c.Effort, append([]string{effortOff}, efforts()...)...)
+		word("effort", c.Effort, append([]string{agent.EffortOff}, agent.Efforts()...)...)
 	}
 	if n := c.MaxThinkingTokens; n != nil {
 		errs = append(errs, kernel.AtLeast("maxThinkingTokens", *n, 0))
 	}
 	errs = append(errs, kernel.AtLeast("maxTurns", c.MaxTurns, 0), kernel.AtLeast("maxLine", c.MaxLine, 1), kernel.AtLeast("maxQueued", c.MaxQueued, 1),
 		kernel.AtLeast("outputAttempts", c.OutputAttempts, 1))
-	if math.IsNaN(c.MaxBudgetUSD) || c.MaxBudgetUSD < 0 {
-		errs = append(errs, kernel.Invalid("maxBudgetUsd", "%v is too small; use 0 or more", c.MaxBudgetUSD))
-	}
 	if c.SessionID != "" {
 		if uuid.Validate(c.SessionID) != nil || len(c.SessionID) != 36 {
 			errs = append(errs, kernel.Invalid("sessionId", "%q is no UUID", c.SessionID))
@@ -139,6 +146,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Resume != "" && session.CheckID(c.Resume) != nil {
 		errs = append(errs, kernel.Invalid("resume", "%q cannot be a session's id", c.Resume))
+	}
+	if c.ResumeAt != "" && c.Resume == "" && !c.Continue {
+		errs = append(errs, kernel.Invalid("resumeAt", "needs resume or continue"))
 	}
 	if !isUnset(c.Agents) {
 		var list map[string]json.RawMessage

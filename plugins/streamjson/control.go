@@ -31,8 +31,9 @@ type operation struct {
 	do func(context.Context, *request) (any, error)
 	// urgent ones are done where they are read, between the lines around them, and
 	// have a lane of their own for the answer; slow ones do not hold others up, and
-	// idle ones are refused while a turn runs (spec stream-json 4.0).
-	urgent, slow, idle bool
+	// idle ones are refused while a turn runs (spec stream-json 4.0). Messages do not
+	// wait for loose ones, which change nothing.
+	urgent, slow, idle, loose bool
 }
 
 func (s *Server) allOperations() map[string]operation {
@@ -43,15 +44,32 @@ func (s *Server) allOperations() map[string]operation {
 		streamjson.SubtypeSetPermissionMode:    {do: s.setPermissionMode},
 		streamjson.SubtypeSetModel:             {do: s.setModel},
 		streamjson.SubtypeSetMaxThinkingTokens: {do: s.setMaxThinkingTokens},
+		streamjson.SubtypeApplyFlagSettings:    {do: s.applyFlagSettings},
+		streamjson.SubtypeGetSettings:          {do: s.getSettings},
+		streamjson.SubtypeGetContextUsage:      {do: s.getContextUsage},
 		streamjson.SubtypeSeedReadState:        {do: s.seedReadState},
 		streamjson.SubtypeMCPMessage:           {do: s.mcpMessage},
 		streamjson.SubtypeMCPStatus:            {do: s.mcpStatus},
 		streamjson.SubtypeMCPToggle:            {do: s.mcpToggle, slow: true, idle: true},
 		streamjson.SubtypeMCPReconnect:         {do: s.mcpReconnect, slow: true, idle: true},
 		streamjson.SubtypeMCPSetServers:        {do: mcpSetServers},
+		streamjson.SubtypeRenameSession:        {do: s.renameSession},
 		streamjson.SubtypeGetSessionCost:       {do: s.sessionCost},
 		streamjson.SubtypeListModels:           {do: s.listModels},
 		streamjson.SubtypeGetBinaryVersion:     {do: s.binaryVersion},
+		streamjson.SubtypeReloadPlugins:        {do: s.reloadPlugins, slow: true, idle: true},
+		streamjson.SubtypeReloadSkills:         {do: s.reloadSkills, slow: true},
+		streamjson.SubtypeReloadOutputStyles:   {do: s.reloadStyles, slow: true, loose: true},
+		streamjson.SubtypeRewindFiles:          {do: s.rewindFiles, slow: true, idle: true},
+		streamjson.SubtypeStopTask:             {do: s.endTask},
+		streamjson.SubtypeBackgroundTasks:      {do: s.detachTasks},
+		streamjson.SubtypeGetTaskOutput:        {do: s.taskOutput},
+		streamjson.SubtypeReadFile:             {do: s.readFile, slow: true, loose: true},
+		streamjson.SubtypeFileSuggestions:      {do: s.suggestFiles, slow: true, loose: true},
+		streamjson.SubtypeSetColor:             {do: s.setColor},
+		streamjson.SubtypeSetHasSubscribers:    {do: s.setHasSubscribers},
+		streamjson.SubtypeGenerateSessionTitle: {do: s.generateTitle, slow: true, loose: true},
+		streamjson.SubtypeSideQuestion:         {do: s.sideQuestion, slow: true, loose: true},
 	}
 }
 
@@ -86,7 +104,9 @@ func (s *Server) takeRequest(in streamjson.Input) {
 			return
 		}
 		s.inFlight[id] = r
-		s.barrier++ // user lines behind it wait (F18; checklist 27)
+		if !s.operations[r.subtype].loose {
+			s.barrier++ // user lines behind it wait (F18; checklist 27)
+		}
 		if s.operations[r.subtype].urgent {
 			s.urgentTaken++
 		}
@@ -180,7 +200,9 @@ func (s *Server) finishRequest(r *request, response any, err error) {
 		s.contain("what follows "+r.subtype, r.after)
 	}
 	s.with(func() {
-		s.barrier--
+		if !s.operations[r.subtype].loose {
+			s.barrier--
+		}
 		if s.operations[r.subtype].urgent {
 			s.urgentAnswered++
 		}

@@ -79,6 +79,8 @@ func TestBadInitialize(t *testing.T) {
 		{map[string]any{"jsonSchema": "x"}, "jsonSchema"},
 		{map[string]any{"jsonSchema": map[string]any{"type": 7}}, "jsonSchema"},
 		{map[string]any{"promptSuggestions": "yes"}, "promptSuggestions"},
+		{map[string]any{"agentProgressSummaries": 1}, "agentProgressSummaries"},
+		{map[string]any{"perTaskStopAffordance": "yes"}, "perTaskStopAffordance"},
 	} {
 		id := fmt.Sprintf("i%d", i)
 		request := map[string]any{"subtype": "initialize"}
@@ -182,7 +184,7 @@ func TestRequests(t *testing.T) {
 		code  string
 	}{
 		{request: object{"subtype": "warp_drive"}, wrong: "Unsupported control request subtype: warp_drive", code: "unsupported_request"},
-		{request: object{"subtype": "rewind_files"}, wrong: "Unsupported control request subtype: rewind_files", code: "unsupported_request"},
+		{request: object{"subtype": "rewind_files"}, wrong: "user_message_id"},
 		{request: object{}, wrong: "Unsupported control request subtype: ", code: "unsupported_request"},
 		{request: 7, wrong: "request must be an object"},
 		{request: nil, wrong: "request must be an object"},

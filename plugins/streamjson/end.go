@@ -59,14 +59,10 @@ func (s *Server) serveAll(ctx context.Context) int {
 	} else {
 		go s.read()
 	}
-	var idle *time.Timer
-	defer func() {
-		if idle != nil {
-			idle.Stop()
-		}
-	}()
+	var limits limits
+	defer limits.stop()
 	for {
-		t, due := s.next(ctx, &idle)
+		t, due := s.next(ctx, &limits)
 		switch {
 		case t != nil:
 			s.runTurn(ctx, t, s.prepare(ctx))
@@ -82,7 +78,8 @@ func (s *Server) serveAll(ctx context.Context) int {
 
 // begin settles what must be right before anything is read.
 func (s *Server) begin(ctx context.Context) error {
-	route, err := s.launchRoute(s.Config.Model)
+	s.setVariables()
+	route, err := s.launchRoute()
 	if err != nil {
 		return err
 	}
@@ -114,9 +111,21 @@ func (s *Server) startFailed(ctx context.Context, why error) int {
 	return kernel.ExitFailure
 }
 
+// limits are the timers that bound the wait for what goes on in the background
+// when the input has ended; nil ones do not run.
+type limits struct{ children, shells *time.Timer }
+
+func (l *limits) stop() {
+	for _, t := range []*time.Timer{l.children, l.shells} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
 // next waits for what to do: a message to run, a session to tell of, or, when
 // neither comes any more, the end.
-func (s *Server) next(ctx context.Context, idle **time.Timer) (t *turn, due bool) {
+func (s *Server) next(ctx context.Context, limits *limits) (t *turn, due bool) {
 	err := s.await(ctx, func() bool {
 		switch {
 		case s.ending:
@@ -135,11 +144,20 @@ func (s *Server) next(ctx context.Context, idle **time.Timer) (t *turn, due bool
 			return false
 		case s.suggestion != nil:
 			return false // within its limit
-		case !s.busy && len(s.children) == 0 && !s.running:
+		case s.rests() && len(s.shells) == 0:
 			return true
+		case s.rests():
+			if limits.shells == nil {
+				limits.shells = time.AfterFunc(shellsLimit, s.stopShells)
+			}
+			return false
 		}
-		if *idle == nil {
-			*idle = time.AfterFunc(ceiling(), func() { s.with(func() { s.ending = true }) })
+		if limits.shells != nil {
+			limits.shells.Stop()
+			limits.shells = nil // a result is still to come
+		}
+		if limits.children == nil {
+			limits.children = time.AfterFunc(ceiling(), func() { s.with(func() { s.ending = true }) })
 		}
 		return false
 	})
@@ -197,7 +215,7 @@ func (s *Server) wind(owner context.Context, code int) {
 		s.ending = true
 		s.dropSuggestion()
 	})
-	s.endHooks(owner)
+	s.endHooks(owner, "other")
 	s.host.Close()
 	rest, cancel := context.WithTimeout(owner, kernel.QuiesceLimit+kernel.FlushLimit)
 	defer cancel()
@@ -209,8 +227,8 @@ func (s *Server) wind(owner context.Context, code int) {
 	}
 }
 
-// endHooks tells the hooks that the session ends.
-func (s *Server) endHooks(owner context.Context) {
+// endHooks tells the hooks that the session ends, and why.
+func (s *Server) endHooks(owner context.Context, reason string) {
 	s.mu.Lock()
 	id, opened := s.id, s.initDone
 	s.mu.Unlock()
@@ -219,7 +237,6 @@ func (s *Server) endHooks(owner context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(owner, hooksLimit)
 	defer cancel()
-	const reason = "other"
 	s.Hooks.Run(ctx, hook.Input{
 		Event: hook.SessionEnd, SessionID: id, CWD: s.cwd, Match: reason, Members: map[string]any{"reason": reason},
 	})
@@ -232,6 +249,7 @@ func (s *Server) quiesce(ctx context.Context) error {
 	if err := s.sub.Drain(ctx); err != nil {
 		return err
 	}
+	s.tellEnds(ctx, func(string) bool { return true })
 	s.told.flush(ctx)
 	return s.unlessBroken(s.writer.Flush(ctx))
 }
@@ -261,7 +279,10 @@ func (s *Server) signalled(signal os.Signal) (takes, ends bool) {
 		}
 		s.mu.Unlock()
 		if running {
-			s.Owner.Go("interrupt", func(context.Context) { s.cancelTurn(t, sdkproto.AbortUser) })
+			s.Owner.Go("interrupt", func(context.Context) {
+				s.stopTasks()
+				s.cancelTurn(t, sdkproto.AbortUser)
+			})
 			return true, false
 		}
 		code = kernel.ExitInterrupted

@@ -73,7 +73,7 @@ func TestFailedStart(t *testing.T) {
 	for name, tc := range map[string]struct{ set, want string }{
 		"unknown":   {"front.resume=00000000-0000-4000-8000-000000000000", "No conversation found with session ID: 00000000-0000-4000-8000-000000000000"},
 		"malformed": {"front.resume=-x", "No conversation found with session ID: -x"},
-		"a fork":    {`front.forkSession=true,front.resume=00000000-0000-4000-8000-000000000000`, "not supported"},
+		"a fork":    {"front.forkSession=true,front.resume=00000000-0000-4000-8000-000000000000", "No conversation found with session ID: 00000000-0000-4000-8000-000000000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, strings.Split(tc.set, ",")...)
@@ -140,10 +140,10 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// The budget of the process: the turn that goes beyond it ends, and so do all
-// later ones (spec stream-json 11.3). The model's prices come from its adapter.
-func TestNoBudgetWithoutPrices(t *testing.T) {
-	c := start(t, "front.maxBudgetUsd=0.000001")
+// A model that costs nothing fits into every budget of money (spec stream-json 11.3).
+// The model's prices come from its adapter.
+func TestBudgetOfAFreeModel(t *testing.T) {
+	c := start(t, "budget.process.usd=0.000001")
 	c.send(user("one"), user("two"))
 	lines, code := c.rest()
 	if got := texts(lines); code != 0 || len(got) != 2 || got[1] != "said two" {

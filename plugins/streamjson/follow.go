@@ -20,7 +20,8 @@ func (s *Server) watch(a agent.Agent, spec agent.Spec) {
 		return
 	}
 	s.view.child(spec)
-	s.with(func() { s.children[spec.ID] = true })
+	s.transcripts.child(spec)
+	s.with(func() { s.children[spec.ID]++ })
 	a.Log().Subscribe(s.sub)
 }
 
@@ -35,6 +36,7 @@ func (s *Server) follow(ctx context.Context, e session.Entry) error {
 	}
 	s.track(e)
 	lines, end := s.view.entry(ctx, e)
+	s.overspend(end)
 	if rests && end == nil && s.isStuck() {
 		s.view.with(func(p *project.Projector) {
 			var more [][]byte
@@ -42,7 +44,11 @@ func (s *Server) follow(ctx context.Context, e session.Entry) error {
 			lines = append(lines, more...)
 		})
 	}
+	s.transcripts.record(ctx, e)
 	if err := s.write(ctx, lines...); err != nil {
+		return err
+	}
+	if err := s.transcripts.flush(ctx); err != nil {
 		return err
 	}
 	if e.Record != nil && e.Record.Event.Type == sdkproto.TypeToolResult {
@@ -56,7 +62,6 @@ func (s *Server) follow(ctx context.Context, e session.Entry) error {
 	case end != nil:
 		s.conclude(ctx, s.taken(), end)
 	}
-	s.spend(e)
 	return nil
 }
 
@@ -90,7 +95,12 @@ func (s *Server) track(e session.Entry) {
 	main := e.SessionID == s.id
 	s.mu.Unlock()
 	if e.Settled != nil {
-		s.with(func() { delete(s.children, e.SessionID) })
+		s.with(func() {
+			if s.children[e.SessionID]--; s.children[e.SessionID] <= 0 {
+				delete(s.children, e.SessionID)
+			}
+			s.dropSummary(e.SessionID)
+		})
 		return
 	}
 	if e.Record == nil {
@@ -112,6 +122,10 @@ func (s *Server) track(e session.Entry) {
 				s.running = true
 				s.dropSuggestion()
 			})
+		}
+	case sdkproto.TypeJobEnded:
+		if main {
+			s.trackJob(e.Record)
 		}
 	case sdkproto.TypeAgentInboxSpliced:
 		splice, err := session.Decode[sdkproto.AgentInboxSpliced](e.Record)
@@ -135,30 +149,22 @@ func (s *Server) spliced(splice *sdkproto.AgentInboxSpliced) {
 		ids := make([]string, len(splice.Inserted))
 		for i := range splice.Inserted {
 			ids[i] = splice.Inserted[i].ID
+			if splice.Inserted[i].Source.Plugin == jobPlugin {
+				s.notices++
+			}
 		}
 		s.inbox = slices.Replace(s.inbox, from, to, ids...)
 	})
 }
 
-// spend ends the turn when the session has cost more than it may: that is looked
-// at after each answer (spec stream-json 11.3).
-func (s *Server) spend(e session.Entry) {
-	if s.Config.MaxBudgetUSD <= 0 || e.Record == nil || s.isOverspent() {
+// overspend remembers that the money of the process is used up: every later message
+// ends at once (spec stream-json 11.3).
+func (s *Server) overspend(end *project.End) {
+	if end == nil || end.Overspent == "" {
 		return
 	}
-	if kind := e.Record.Event.Type; kind != sdkproto.TypeAssistantMessage && kind != sdkproto.TypePromptSuggestion {
-		return
-	}
-	if s.view.cost() < s.Config.MaxBudgetUSD {
-		return
-	}
-	var t *turn
-	s.with(func() { s.overspent, t = true, s.current })
-	s.view.with((*project.Projector).Overspent)
-	if t == nil && e.Record.Event.Type == sdkproto.TypePromptSuggestion {
-		return // it is part of no turn
-	}
-	s.cancelTurn(t, sdkproto.AbortUser)
+	s.with(func() { s.overspent = end.Overspent })
+	s.view.with(func(p *project.Projector) { p.Overspent(end.Overspent) })
 }
 
 // answerQuestions puts the client behind the desk of approvals.

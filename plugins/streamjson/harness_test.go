@@ -2,7 +2,6 @@ package streamjson_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -66,7 +65,7 @@ rules:
 type client struct {
 	*kerneltest.Booted
 	t   *testing.T
-	log lockedBuffer
+	log kerneltest.Log
 
 	mu    sync.Mutex
 	lines []line
@@ -75,23 +74,6 @@ type client struct {
 	ended bool
 	// answer is called for every control_request of the server; nil answers none.
 	answer func(id string, request line) any
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // line is one line of the wire.
@@ -283,18 +265,22 @@ func (c *client) rest() (lines []line, code int) {
 	return c.settled(), code
 }
 
-// settled gives all lines that were written by now.
+// settled gives all lines of a profile that has exited.
 func (c *client) settled() []line {
-	// What was flushed is in the pipe; the reader needs a moment for it.
-	for last := -1; ; time.Sleep(20 * time.Millisecond) {
+	c.t.Helper()
+	limit := time.After(patience)
+	for {
 		c.mu.Lock()
-		n := len(c.lines)
-		lines := slices.Clone(c.lines)
+		lines, came, ended := slices.Clone(c.lines), c.came, c.ended
 		c.mu.Unlock()
-		if n == last {
+		if ended {
 			return lines
 		}
-		last = n
+		select {
+		case <-came:
+		case <-limit:
+			c.t.Fatalf("the output does not end: %s\nlog: %s", c.show(), c.log.String())
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package streamjson
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,6 @@ import (
 	"dsh/kernel/approval"
 	"dsh/kernel/hook"
 	"dsh/kernel/llm"
-	"dsh/kernel/settings"
 	"dsh/kernel/tool"
 	"dsh/plugins/streamjson/host"
 	"dsh/plugins/streamjson/structured"
@@ -38,8 +38,11 @@ type choices struct {
 	forward bool
 	// schema is what results have to match, nil for anything.
 	schema *structured.Schema
-	// suggest says what the user may say next, behind each turn.
-	suggest bool
+	// suggest says what the user may say next, behind each turn; summaries says what
+	// subagents are doing.
+	suggest, summaries bool
+	// perTask: the client's users can end what runs in the background task by task.
+	perTask bool
 }
 
 // initialize is the handshake (spec stream-json 4.1). It succeeds once; one that
@@ -69,7 +72,7 @@ func (s *Server) initialize(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	owner := s.Owner.Child("initialize")
-	response, asked, err := s.apply(owner, &in)
+	response, asked, err := s.apply(ctx, owner, &in)
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), kernel.ReleaseLimit)
 		defer cancel()
@@ -93,7 +96,7 @@ func (s *Server) initialize(ctx context.Context, r *request) (any, error) {
 	}
 	// The handshakes with the client's servers begin behind the answer.
 	r.after = func() {
-		s.attach(append(slices.Clone(in.SDKMCPServers), s.Config.SDKServers...))
+		s.attach(append(slices.Clone(in.SDKMCPServers), s.Config.SDKServers...), in.SDKMCPServerConfigs)
 		s.with(func() { s.initDue = true })
 	}
 	return response, nil
@@ -121,7 +124,11 @@ func (s *Server) needed(call func(context.Context, hook.Call) (json.RawMessage, 
 }
 
 // apply registers what a request brings, under owner.
-func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamjson.Initialized, choices, error) {
+func (s *Server) apply(ctx context.Context, owner *kernel.Owner, in *streamjson.Initialize) (*streamjson.Initialized, choices, error) {
+	plugged, err := s.plug(ctx, owner, "plugins", in.Plugins)
+	if err != nil {
+		return nil, choices{}, err
+	}
 	if err := s.define(owner, in.Agents); err != nil {
 		return nil, choices{}, err
 	}
@@ -151,6 +158,10 @@ func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamj
 			return nil, choices{}, fmt.Errorf("invalid field hooks: %w", err)
 		}
 	}
+	delivered, err := s.deliver(in.Settings)
+	if err != nil {
+		return nil, choices{}, err
+	}
 	out := s.describe()
 	confirm := func(asked bool, to **bool, done bool) {
 		if asked {
@@ -159,12 +170,12 @@ func (s *Server) apply(owner *kernel.Owner, in *streamjson.Initialize) (*streamj
 	}
 	confirm(len(in.Hooks) > 0, &out.HooksApplied, s.Hooks != nil)
 	confirm(onFailure, &out.HookOnFailureSupported, s.Hooks != nil)
-	// These are delivered by flags; what a request says of them is not taken, and
+	// The others are delivered by flags; what a request says of them is not taken, and
 	// nothing is claimed that is not so.
 	confirm(!isUnset(in.MCPServers), &out.MCPServersApplied, false)
-	confirm(!isUnset(in.Settings), &out.SettingsApplied, false)
+	confirm(!isUnset(in.Settings), &out.SettingsApplied, delivered)
 	confirm(!isUnset(in.ManagedSettings), &out.ManagedSettingsApplied, false)
-	confirm(!isUnset(in.Plugins), &out.PluginsApplied, false)
+	confirm(!isUnset(in.Plugins), &out.PluginsApplied, plugged)
 	confirm(in.DisallowedTools != nil, &out.DisallowedToolsApplied, s.disallow(in.DisallowedTools))
 	return out, asked, nil
 }
@@ -198,48 +209,31 @@ func (s *Server) describe() *streamjson.Initialized {
 	style := s.outputStyle()
 	out := &streamjson.Initialized{
 		Commands: []streamjson.CommandInfo{}, Agents: []streamjson.AgentInfo{}, Models: s.modelInfos(),
-		OutputStyle: style, AvailableOutputStyles: []string{defaultStyle},
+		OutputStyle: style, AvailableOutputStyles: s.styleNames(),
 		Account: streamjson.Account{TokenSource: "none", APIKeySource: credential},
 		Version: s.Config.Version, PID: os.Getpid(),
 	}
-	if style != defaultStyle {
-		out.AvailableOutputStyles = append(out.AvailableOutputStyles, style)
-	}
-	if s.Commands != nil {
-		for _, c := range s.Commands.List() {
-			out.Commands = append(out.Commands, streamjson.CommandInfo{Name: c.Name, Description: c.Description, ArgumentHint: c.ArgumentHint})
-		}
-	}
-	if s.Definitions != nil {
-		for _, d := range s.Definitions.List() {
-			out.Agents = append(out.Agents, streamjson.AgentInfo{Name: d.Name, Description: d.Description, Model: d.Model})
-		}
-	}
+	out.Commands = append(out.Commands, s.commandInfos()...)
+	out.Agents = append(out.Agents, s.agentInfos()...)
 	return out
+}
+
+// agentInfos lists the kinds of agents for the client.
+func (s *Server) agentInfos() (list []streamjson.AgentInfo) {
+	if s.Definitions == nil {
+		return nil
+	}
+	for _, d := range s.Definitions.List() {
+		list = append(list, streamjson.AgentInfo{Name: d.Name, Description: d.Description, Model: d.Model})
+	}
+	return list
 }
 
 // defaultStyle is the output style of a session that names none.
 const defaultStyle = "default"
 
 // outputStyle is what the settings say; a later layer wins (spec stream-json 3.2).
-func (s *Server) outputStyle() string {
-	style := defaultStyle
-	if s.Settings == nil {
-		return style
-	}
-	for _, layer := range s.Settings.For(s.cwd) {
-		var said struct {
-			OutputStyle json.RawMessage `json:"outputStyle"`
-		}
-		if layer.Err != nil || len(layer.Raw) == 0 || layer.Scope != settings.ScopeUser && !layer.Trusted || wirejson.Unmarshal(layer.Raw, &said) != nil {
-			continue
-		}
-		if name, ok := text(said.OutputStyle); ok && name != "" {
-			style = name
-		}
-	}
-	return style
-}
+func (s *Server) outputStyle() string { return cmp.Or(s.setting("outputStyle"), defaultStyle) }
 
 // define registers kinds of agents of the client's. One that is no good is left
 // out (spec stream-json 11.7).
@@ -259,8 +253,8 @@ func (s *Server) define(owner *kernel.Owner, agents map[string]json.RawMessage) 
 		}
 		if err := s.Definitions.Register(owner, agent.Definition{
 			Name: name, Description: d.Description, Prompt: d.Prompt, Tools: d.Tools, DisallowedTools: d.DisallowedTools,
-			Model: d.Model, Effort: d.Effort, MaxTurns: d.MaxTurns, PermissionMode: d.PermissionMode,
-			Background: d.Background, InitialPrompt: d.InitialPrompt, Source: "client",
+			Model: d.Model, Effort: effortWord(d.Effort), MaxTurns: d.MaxTurns, PermissionMode: d.PermissionMode,
+			Background: d.Background, InitialPrompt: d.InitialPrompt, Skills: d.Skills, Source: agent.SourceClient,
 		}); err != nil {
 			return err
 		}
@@ -270,7 +264,7 @@ func (s *Server) define(owner *kernel.Owner, agents map[string]json.RawMessage) 
 
 // choose settles what the session is to be, from a request and the config.
 func (s *Server) choose(in *streamjson.Initialize) (choices, error) {
-	asked := choices{forward: s.Config.ForwardSubagentText || in.ForwardSubagentText}
+	asked := choices{forward: s.Config.ForwardSubagentText || in.ForwardSubagentText, perTask: in.PerTaskStopAffordance}
 	system := agent.System{Replace: s.Config.SystemPrompt, Append: s.Config.AppendSystemPrompt}
 	if !isUnset(in.SystemPrompt) {
 		var parts []string
@@ -311,7 +305,8 @@ func (s *Server) choose(in *streamjson.Initialize) (choices, error) {
 		return asked, err
 	}
 	asked.suggest = s.Turns != nil && s.speaks() && (s.Config.PromptSuggestions || in.PromptSuggestions)
-	if asked.suggest {
+	asked.summaries = s.Turns != nil && s.speaks() && in.AgentProgressSummaries
+	if s.Turns != nil {
 		err = s.followRequests()
 	}
 	return asked, err
@@ -340,7 +335,9 @@ func (s *Server) schema(raw json.RawMessage) (*structured.Schema, error) {
 func (s *Server) spec() agent.Spec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	spec := agent.Spec{ID: s.id, CWD: s.cwd, System: s.asked.system, MaxSteps: s.Config.MaxTurns, Tools: s.filter()}
+	spec := agent.Spec{
+		ID: s.id, CWD: s.cwd, System: s.asked.system, MaxSteps: s.Config.MaxTurns, Tools: s.filter(), Format: s.Config.APIFormat,
+	}
 	if d := s.asked.agent; d != nil {
 		spec.Type = d.Name
 		if spec.MaxSteps == 0 {

@@ -42,16 +42,6 @@ func (v *view) isSet() bool {
 	return v.p != nil
 }
 
-func (v *view) cost() (usd float64) {
-	v.with(func(p *project.Projector) { usd = p.Cost() })
-	return usd
-}
-
-func (v *view) total() (usd float64) {
-	v.with(func(p *project.Projector) { usd = p.Total() })
-	return usd
-}
-
 func (v *view) child(spec agent.Spec) {
 	v.with(func(p *project.Projector) { p.Child(spec) })
 }

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"dsh/kernel/mcp"
 	"dsh/plugins/streamjson/host"
 	"dsh/sdkproto/streamjson"
+	"dsh/sdkproto/wirejson"
 )
 
 // transportSDK is the transport of a server that the client hosts.
@@ -20,7 +23,11 @@ const transportSDK = "sdk"
 type hosted struct {
 	s *Server
 	mcp.Host
+	limit time.Duration
 }
+
+// Limit implements mcp.Limited.
+func (h *hosted) Limit() time.Duration { return h.limit }
 
 // Call implements mcp.Host.
 func (h *hosted) Call(ctx context.Context, message json.RawMessage) (json.RawMessage, error) {
@@ -29,8 +36,9 @@ func (h *hosted) Call(ctx context.Context, message json.RawMessage) (json.RawMes
 }
 
 // attach makes servers of the client's known, each once (decision D10). It does
-// not wait for their handshakes (spec stream-json 8.2).
-func (s *Server) attach(names []string) {
+// not wait for their handshakes (spec stream-json 8.2). configs are those of
+// initialize.
+func (s *Server) attach(names []string, configs json.RawMessage) {
 	for _, name := range names {
 		s.mu.Lock()
 		_, known := s.delivers[name]
@@ -42,13 +50,35 @@ func (s *Server) attach(names []string) {
 			s.Log.Warn("the client's mcp servers are left out: the profile has no row of mcp", "server", clip(name))
 			continue
 		}
-		deliver, err := s.MCP.Attach(s.Owner, name, &hosted{s, host.Server(s.host, name)})
+		deliver, err := s.MCP.Attach(s.Owner, name, &hosted{s, host.Server(s.host, name), s.limitOf(name, configs)})
 		if err != nil {
 			s.Log.Warn("an mcp server of the client is left out", "server", clip(name), "error", err)
 			continue
 		}
 		s.with(func() { s.delivers[name] = deliver })
 	}
+}
+
+// limitOf is how long a call of a server may go on without a sign of life, 0 for the
+// usual. What is no limit is passed over: older programs of this protocol do not look
+// at it either.
+func (s *Server) limitOf(name string, configs json.RawMessage) time.Duration {
+	if isUnset(configs) {
+		return 0
+	}
+	var all map[string]json.RawMessage
+	var c streamjson.SDKServerConfig
+	err := wirejson.Unmarshal(configs, &all)
+	if err == nil && !isUnset(all[name]) {
+		err = wirejson.Unmarshal(all[name], &c)
+	}
+	if err != nil {
+		s.Log.Warn("what sdkMcpServerConfigs says of a server is not used", "server", clip(name), "error", err)
+	}
+	if c.Timeout < 1000 || err != nil {
+		return 0
+	}
+	return time.Duration(min(c.Timeout, math.MaxInt32)) * time.Millisecond
 }
 
 // mcpMessage takes what a server of the client sends by itself (spec stream-json
@@ -84,9 +114,13 @@ func notFound(name string) error { return fmt.Errorf("Server not found: %s", cli
 
 // mcpStatus is spec stream-json 4.10.
 func (s *Server) mcpStatus(context.Context, *request) (any, error) {
-	answer := streamjson.MCPStatus{Servers: []streamjson.MCPServer{}}
+	return streamjson.MCPStatus{Servers: s.serverRows()}, nil
+}
+
+func (s *Server) serverRows() []streamjson.MCPServer {
+	list := []streamjson.MCPServer{}
 	if s.MCP == nil {
-		return answer, nil
+		return list
 	}
 	for _, server := range s.MCP.List() {
 		one := streamjson.MCPServer{
@@ -97,16 +131,16 @@ func (s *Server) mcpStatus(context.Context, *request) (any, error) {
 			one.Config.Name = server.Name
 		}
 		if server.State == mcp.Connected {
-			one.ServerInfo = &streamjson.MCPServerInfo{Name: server.Name, Version: server.Version}
+			one.ServerInfo = &streamjson.MCPServerInfo{Name: server.Program, Version: server.Release}
 		}
 		for _, o := range server.Offers {
 			one.Tools = append(one.Tools, streamjson.MCPTool{Name: o.Name, Description: o.Description, Annotations: streamjson.MCPAnnotations{
 				ReadOnly: o.ReadOnly, Destructive: o.Destructive, OpenWorld: o.OpenWorld,
 			}})
 		}
-		answer.Servers = append(answer.Servers, one)
+		list = append(list, one)
 	}
-	return answer, nil
+	return list
 }
 
 // server reads the name of a server that there is.

@@ -1,26 +1,23 @@
 package streamjson
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
+	"dsh/kernel/agent"
 	"dsh/kernel/llm"
 	"dsh/sdkproto/streamjson"
 )
-
-// effortOff switches thinking off, where the model can.
-const effortOff = "off"
-
-// efforts are the words for effort, from low to high (spec stream-json 1.3).
-func efforts() []string { return []string{"low", "medium", "high", "xhigh", "max"} }
 
 // effortOf maps a budget of thinking tokens (spec stream-json 4.7).
 func effortOf(tokens float64) string {
 	switch {
 	case tokens == 0:
-		return effortOff
+		return agent.EffortOff
 	case tokens <= 4096:
 		return "low"
 	case tokens <= 16384:
@@ -29,6 +26,16 @@ func effortOf(tokens float64) string {
 		return "high"
 	}
 	return "max"
+}
+
+// effortWord reads the effort of a definition, a word or a budget of thinking
+// tokens; "" where it is neither.
+func effortWord(raw json.RawMessage) string {
+	if tokens, ok := number(raw); ok {
+		return effortOf(tokens)
+	}
+	word, _ := text(raw)
+	return word
 }
 
 // number reads a JSON number.
@@ -41,41 +48,26 @@ func number(raw json.RawMessage) (float64, bool) {
 	return n, err == nil && !math.IsInf(n, 0)
 }
 
-// fit gives a route with the effort that its model takes and that is nearest to
-// the one asked for, the higher of two; without any it is the model's own.
-func (s *Server) fit(to llm.Route) llm.Route {
-	if to.ReasoningEffort == "" {
-		return to
-	}
-	scale := append([]string{effortOff}, efforts()...)
-	at := slices.Index(scale, to.ReasoningEffort)
-	for step := range len(scale) {
-		for _, i := range []int{at + step, at - step} {
-			if i < 0 || i >= len(scale) || i == 0 && at != 0 {
-				continue // thinking is not switched off by rounding
-			}
-			try := to
-			try.ReasoningEffort = scale[i]
-			if _, err := s.Agents.CheckRoute(try); err == nil {
-				return try
-			}
-		}
-	}
-	to.ReasoningEffort = ""
-	return to
-}
+// fit gives a route with an effort that its model takes.
+func (s *Server) fit(to llm.Route) llm.Route { return agent.Fit(s.Agents, to) }
 
-// launchRoute is the route that the config asks for.
-func (s *Server) launchRoute(model string) (llm.Route, error) {
-	to, err := s.Models.Resolve(s.Config.APIFormat, model)
+// launchRoute is the route that the launch asks for, and the settings where it says
+// nothing (spec stream-json 7.4).
+func (s *Server) launchRoute() (llm.Route, error) {
+	to, err := s.Models.Resolve(s.Config.APIFormat, cmp.Or(s.Config.Model, s.setting(keyModel)))
 	if err != nil {
 		return to, err
 	}
+	effort := s.setting(keyEffort)
 	switch {
 	case s.Config.Effort != "":
 		to.ReasoningEffort = s.Config.Effort
 	case s.Config.MaxThinkingTokens != nil:
 		to.ReasoningEffort = effortOf(float64(*s.Config.MaxThinkingTokens))
+	case slices.Contains(agent.Efforts(), effort):
+		to.ReasoningEffort = effort
+	case effort != "":
+		s.Log.Warn("the effort of the settings is left out", "effortLevel", clip(effort), "hint", "use one of "+strings.Join(agent.Efforts(), ", "))
 	}
 	return to, nil
 }

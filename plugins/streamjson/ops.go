@@ -1,6 +1,7 @@
 package streamjson
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,8 +53,11 @@ func (s *Server) interrupt(_ context.Context, r *request) (any, error) {
 			s.queue.push(first)
 		}
 	})
-	if t != nil || alone {
-		r.after = func() { s.cancelTurn(t, sdkproto.AbortUser) }
+	r.after = func() {
+		s.stopTasks()
+		if t != nil || alone {
+			s.cancelTurn(t, sdkproto.AbortUser)
+		}
 	}
 	return answer, nil
 }
@@ -64,9 +68,15 @@ func (s *Server) cancelTurn(t *turn, kind string) {
 	defer s.handing.Unlock()
 	s.mu.Lock()
 	a, over, taken := s.agent, s.current != t, t != nil && t.taken
+	var stop context.CancelCauseFunc
+	if t != nil {
+		stop = t.stop
+	}
 	s.mu.Unlock()
 	cause := agent.Cause{Kind: kind}
 	switch {
+	case stop != nil:
+		stop(errAborted)
 	case a == nil || over:
 	case taken:
 		a.Cancel(cause, t.m.id)
@@ -105,9 +115,7 @@ func (s *Server) setPermissionMode(ctx context.Context, r *request) (any, error)
 		return nil, err
 	}
 	mode, _ := text(in.Mode)
-	if mode == "manual" {
-		mode = modes()[0]
-	}
+	mode = plainMode(mode)
 	if !slices.Contains(modes(), mode) {
 		return nil, &fault{text: fmt.Sprintf("invalid mode %q; use one of %s", clip(mode), strings.Join(modes(), ", ")), code: "invalid_mode"}
 	}
@@ -119,15 +127,6 @@ func (s *Server) setPermissionMode(ctx context.Context, r *request) (any, error)
 	}
 	r.after = func() { s.tellMode(s.work) }
 	return map[string]string{"mode": mode}, nil
-}
-
-// applied is the answer to a change that waits for the end of the running turn
-// (S061).
-func (s *Server) applied() any {
-	if s.isRunning() {
-		return map[string]string{"applies": "after_turn"}
-	}
-	return struct{}{}
 }
 
 // setModel chooses the model of the turns that begin from now on (spec
@@ -142,20 +141,20 @@ func (s *Server) setModel(_ context.Context, r *request) (any, error) {
 	name, ok := text(in.Model)
 	switch {
 	case kindOf(in.Model) == 0 || kindOf(in.Model) == 'n' || name == "default":
-		s.mu.Lock()
-		to := s.launch
-		s.mu.Unlock()
-		return s.applied(), s.reroute(func(now llm.Route) llm.Route { to.ReasoningEffort = now.ReasoningEffort; return to })
+		return s.change(func() error {
+			s.mu.Lock()
+			to := s.launch
+			s.mu.Unlock()
+			return s.model(to)()
+		})
 	case !ok || name == "":
 		return nil, errors.New("model must be a non-empty string or null")
-	case s.Config.StrictModels && !slices.ContainsFunc(s.Models.Models(s.Config.APIFormat), func(m llm.Model) bool { return m.Value == name || m.Route.Model == name }):
-		return nil, fmt.Errorf("model %q is not one of those that this profile lists", clip(name))
 	}
-	to, err := s.Models.Resolve(s.Config.APIFormat, name)
+	to, err := s.resolve(name)
 	if err != nil {
 		return nil, err
 	}
-	return s.applied(), s.reroute(func(now llm.Route) llm.Route { to.ReasoningEffort = now.ReasoningEffort; return to })
+	return s.change(s.model(to))
 }
 
 // setMaxThinkingTokens maps a budget to an effort (spec stream-json 4.7).
@@ -171,9 +170,6 @@ func (s *Server) setMaxThinkingTokens(_ context.Context, r *request) (any, error
 	case 0:
 		return nil, errors.New("max_thinking_tokens is missing; use a whole number or null")
 	case 'n':
-		s.mu.Lock()
-		effort = s.launch.ReasoningEffort
-		s.mu.Unlock()
 	default:
 		n, ok := number(in.Tokens)
 		if !ok || n < 0 || n != math.Trunc(n) {
@@ -181,7 +177,12 @@ func (s *Server) setMaxThinkingTokens(_ context.Context, r *request) (any, error
 		}
 		effort = effortOf(n)
 	}
-	return s.applied(), s.reroute(func(now llm.Route) llm.Route { now.ReasoningEffort = effort; return now })
+	return s.change(func() error {
+		s.mu.Lock()
+		word := cmp.Or(effort, s.launch.ReasoningEffort)
+		s.mu.Unlock()
+		return s.reroute(func(now llm.Route) llm.Route { now.ReasoningEffort = word; return now })
+	})
 }
 
 // reroute changes the route of the turns to come.
@@ -218,7 +219,7 @@ func (s *Server) seedReadState(_ context.Context, r *request) (any, error) {
 }
 
 func (s *Server) sessionCost(context.Context, *request) (any, error) {
-	return map[string]string{"text": fmt.Sprintf("Total cost: $%.4f", s.view.total())}, nil
+	return map[string]string{"text": s.costText()}, nil
 }
 
 func (s *Server) listModels(context.Context, *request) (any, error) {

@@ -10,8 +10,12 @@ import (
 	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
+	"dsh/kernel/checkpoint"
 	"dsh/kernel/command"
+	"dsh/kernel/compaction"
+	"dsh/kernel/content"
 	"dsh/kernel/hook"
+	"dsh/kernel/job"
 	"dsh/kernel/llm"
 	"dsh/kernel/mcp"
 	"dsh/kernel/settings"
@@ -25,7 +29,8 @@ var Plugin = kernel.Define("streamjson", "Serves the stream-json protocol of the
 	}, kernel.Needs[agent.Registry](), kernel.Needs[llm.Models](), kernel.Needs[*tool.Registry](), kernel.Needs[*llm.Router](),
 	kernel.Claims("stdio"), kernel.Wants[*agent.Definitions](), kernel.Wants[*agent.Hooks](), kernel.Wants[*command.Registry](), kernel.Wants[*approval.Desk](),
 	kernel.Wants[approval.Policy](), kernel.Wants[hook.Engine](), kernel.Wants[mcp.Servers](),
-	kernel.Wants[attachment.Store](), kernel.Wants[settings.Source]())
+	kernel.Wants[attachment.Store](), kernel.Wants[settings.Source](), kernel.Wants[compaction.Compactor](), kernel.Wants[checkpoint.Keeper](), kernel.Wants[*job.Board](),
+	kernel.Wants[content.Source](), kernel.Wants[content.Styles]())
 
 // Params is what the server takes from the composition.
 type Params struct {
@@ -47,6 +52,12 @@ type Params struct {
 	MCP         mcp.Servers        `optional:"true"`
 	Images      attachment.Store   `optional:"true"`
 	Settings    settings.Source    `optional:"true"`
+
+	Compactor   compaction.Compactor `optional:"true"`
+	Checkpoints checkpoint.Keeper    `optional:"true"`
+	Jobs        *job.Board           `optional:"true"`
+	Content     content.Source       `optional:"true"`
+	Styles      content.Styles       `optional:"true"`
 }
 
 func fromRow(p Params) *Server {
@@ -55,7 +66,8 @@ func fromRow(p Params) *Server {
 		Owner: p.Self.Owner, Root: p.Self.Root, Ready: p.Self.Ready, Log: p.Self.Log,
 		In: p.Self.Stdio.In, Out: p.Self.Stdio.Out, Unread: p.Self.Stdio.Unread, Err: os.Stderr,
 		Definitions: p.Definitions, Turns: p.Turns, Commands: p.Commands, Desk: p.Desk, Policy: p.Policy,
-		Hooks: p.Hooks, MCP: p.MCP, Images: p.Images, Settings: p.Settings,
+		Hooks: p.Hooks, MCP: p.MCP, Images: p.Images, Settings: p.Settings, Compactor: p.Compactor, Checkpoints: p.Checkpoints, Jobs: p.Jobs,
+		Content: p.Content, Styles: p.Styles, Reload: p.Self.Reload,
 	})
 }
 

@@ -37,8 +37,12 @@ import (
 	"dsh/kernel/agent"
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
+	"dsh/kernel/checkpoint"
 	"dsh/kernel/command"
+	"dsh/kernel/compaction"
+	"dsh/kernel/content"
 	"dsh/kernel/hook"
+	"dsh/kernel/job"
 	"dsh/kernel/llm"
 	"dsh/kernel/mcp"
 	"dsh/kernel/session"
@@ -81,6 +85,14 @@ type Options struct {
 	MCP         mcp.Servers
 	Images      attachment.Store
 	Settings    settings.Source
+	Compactor   compaction.Compactor
+	Checkpoints checkpoint.Keeper
+	Jobs        *job.Board
+	Content     content.Source
+	Styles      content.Styles
+	// Reload starts what has changed of the profile and of the plugins that are
+	// programs.
+	Reload func(context.Context) (changed []string, err error)
 }
 
 const (
@@ -102,6 +114,8 @@ type Server struct {
 	sub    *session.Subscription
 	view   view
 	told   notices
+	// transcripts are the files that the SDKs read.
+	transcripts *transcripts
 	// output is the structured output of the turns.
 	output *structured.Output
 	// following: the session's requests are remembered for suggestions.
@@ -128,6 +142,10 @@ type Server struct {
 	// handing is held while a message is handed to the agent, and while a turn is
 	// cancelled: so a cancellation meets the turn that it is meant for.
 	handing sync.Mutex
+
+	// settling is held while a change of what turns are like is made or put off, and
+	// while a turn ends: so a change waits exactly for a turn that runs.
+	settling sync.Mutex
 
 	mu sync.Mutex
 	// changed is closed and replaced at every change of what follows that somebody
@@ -157,25 +175,36 @@ type state struct {
 	// turn that nobody asked for does, too.
 	current *turn
 	running bool
+	// deferred are changes that wait for the end of the running turn.
+	deferred []func() error
+	// cleared: a conversation has begun behind another, and the client was not told
+	// what it is.
+	cleared bool
+	// holds is the last model request of the session, for what it held; nil without.
+	holds *heldRequest
 	// id is the session's, resumed says that it is a stored one.
 	id      string
 	resumed bool
-	agent   agent.Agent
+	// origin is what it begins with when it is opened first.
+	origin origin
+	agent  agent.Agent
 	// route answers the turns to come, launch those of an unchanged process.
 	route, launch llm.Route
 	// inbox are the messages in the agent's list of prompts, by id.
 	inbox []string
-	// busy is what the agent last said of itself; children are the subagents that
-	// have not settled.
+	// busy is what the agent last said of itself; children counts the runs of
+	// subagents that have not settled, by session.
 	busy     bool
-	children map[string]bool
+	children map[string]int
 	// aside are blocks of messages without a query of their own.
 	aside []aside
 	// prompted: the agent has had a prompt of the user.
 	prompted bool
-	// failed: the last result, last, was an error. overspent: the budget is used up.
-	failed, overspent bool
-	last              *streamjson.Result
+	// failed: the last result, last, was an error. overspent says that the money of
+	// the process is used up, "" while it is not.
+	failed    bool
+	overspent string
+	last      *streamjson.Result
 	// latest is the last model request of the session, suggestion the question what
 	// the user may say next that is under way; nil without.
 	latest     *lastRequest
@@ -188,6 +217,9 @@ type state struct {
 	delivers map[string]mcp.Deliver
 	// code, unless 0, ends the process without further results.
 	code int
+	// renamed are what the log calls messages of which the client's name is no UUID.
+	renamed map[string]string
+	tasks
 }
 
 // New makes a server. Nothing is read or started before Serve.
@@ -198,12 +230,14 @@ func New(o Options) *Server {
 	s := &Server{
 		Options: o, changed: make(chan struct{}), ended: make(chan struct{}), output: structured.New(o.Config.OutputAttempts),
 		lane: make(chan *request, maxRequests), urgent: make(chan *request, maxRequests),
-		state: state{inFlight: map[string]*request{}, delivers: map[string]mcp.Deliver{}, children: map[string]bool{}},
+		state: state{inFlight: map[string]*request{}, delivers: map[string]mcp.Deliver{}, children: map[string]int{},
+			tasks: tasks{shells: map[string]bool{}, cut: map[string]bool{}, summaries: map[string]*summary{}}},
 	}
 	s.work, s.stop = context.WithCancelCause(o.Owner.Context())
 	s.told.lines = make(chan told, maxFrames)
 	s.operations = s.allOperations()
 	s.host = host.New(s.ask, o.Log)
+	s.transcripts = &transcripts{s: s, children: map[string]*written{}}
 	return s
 }
 
@@ -226,14 +260,26 @@ func (s *Server) Serve() error {
 	if err := s.Owner.OnClose("output", s.closeOutput); err != nil {
 		return errors.Join(fmt.Errorf("serve stream-json: %w", err), s.writer.Close(context.Background()))
 	}
+	s.transcripts.begin()
+	if err := s.Owner.OnClose("transcripts", s.transcripts.end); err != nil {
+		return fmt.Errorf("serve stream-json: %w", err)
+	}
 	s.sub = session.NewSubscription(s.Owner, s.Log, "streamjson", maxEntries, s.follow)
 	if err := s.Agents.Watch(s.Owner, s.watch); err != nil {
 		return fmt.Errorf("serve stream-json: %w", err)
+	}
+	if s.Jobs != nil {
+		if err := s.Jobs.Watch(s.Owner, s.watchTasks); err != nil {
+			return fmt.Errorf("serve stream-json: %w", err)
+		}
 	}
 	if s.Hooks != nil {
 		if err := s.Hooks.Watch(s.Owner, s.notice); err != nil {
 			return fmt.Errorf("serve stream-json: %w", err)
 		}
+	}
+	if err := s.watchRequests(); err != nil {
+		return fmt.Errorf("serve stream-json: %w", err)
 	}
 	if s.Config.InputFormat == FormatStream {
 		if err := s.answerQuestions(); err != nil {

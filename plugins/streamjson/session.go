@@ -1,13 +1,9 @@
 package streamjson
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"slices"
-
-	"github.com/google/uuid"
 
 	"dsh/kernel/agent"
 	"dsh/kernel/approval"
@@ -24,52 +20,8 @@ import (
 const (
 	sourceStartup = "startup"
 	sourceResume  = "resume"
+	sourceFork    = "fork"
 )
-
-// find settles which session this is, without opening it (spec stream-json 10.3).
-// The error is a failure of the start.
-func (s *Server) find(ctx context.Context) error {
-	c := &s.Config
-	switch {
-	case c.SessionID != "" && c.Resume == "" && !c.Continue:
-		if known, err := s.stored(ctx, c.SessionID); err != nil || !known {
-			return err
-		}
-		//lint:ignore ST1005 these are the words of the wire (spec stream-json 1.7)
-		return fmt.Errorf("Session ID %s is already in use", c.SessionID)
-	case c.Fork && (c.Resume != "" || c.Continue):
-		return errors.New("forking a session is not supported yet: leave --fork-session out to go on with the session itself")
-	case c.Resume != "":
-		known, err := s.stored(ctx, c.Resume)
-		if err == nil && (!known || uuid.Validate(c.Resume) != nil) {
-			//lint:ignore ST1005 these are the words of the wire (spec stream-json 1.7)
-			err = fmt.Errorf("No conversation found with session ID: %s", clip(c.Resume))
-		}
-		if err != nil {
-			return err
-		}
-		s.with(func() { s.id, s.resumed = c.Resume, true })
-	case c.Continue:
-		headers, err := s.Agents.List(ctx, s.cwd)
-		if err != nil {
-			return fmt.Errorf("find the newest session of %s: %w", s.cwd, err)
-		}
-		at := slices.IndexFunc(headers, func(h session.Header) bool { return h.ParentSession == "" && uuid.Validate(h.ID) == nil })
-		if at >= 0 {
-			s.with(func() { s.id, s.resumed = headers[at].ID, true })
-		}
-	}
-	return nil
-}
-
-// stored reports whether a session is on the disk.
-func (s *Server) stored(ctx context.Context, id string) (bool, error) {
-	err := s.Agents.Events(ctx, id, math.MaxInt64, func(*session.Record) error { return nil })
-	if errors.Is(err, session.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
 
 // prepare opens the session and tells the client of it, once: what system/init
 // lists must be there by then (spec stream-json 3.2). An error of opening it is
@@ -91,11 +43,15 @@ func (s *Server) prepare(ctx context.Context) error {
 	}
 	failed := s.open(ctx)
 	if done {
+		s.tellCleared(ctx)
 		return failed
 	}
 	s.startHooks(ctx)
 	s.told.flush(ctx)
 	s.tellSession(ctx)
+	if err := s.transcripts.flush(ctx); err != nil {
+		s.Log.Debug("a line was not written", "error", err)
+	}
 	s.with(func() { s.initDone = true })
 	return failed
 }
@@ -112,7 +68,7 @@ func (s *Server) withoutInitialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.attach(s.Config.SDKServers)
+	s.attach(s.Config.SDKServers, nil)
 	s.with(func() {
 		s.asked, s.initDue = asked, true
 		s.output.Require(s.id, asked.schema)
@@ -146,7 +102,7 @@ func (s *Server) settle(ctx context.Context) {
 func (s *Server) open(ctx context.Context) error {
 	opened := s.view.isSet()
 	s.mu.Lock()
-	asked, resumed := s.asked, s.resumed
+	asked, resumed, begins := s.asked, s.resumed, s.origin
 	route := s.mainRoute(asked.agent, s.route)
 	if !opened {
 		s.route = route
@@ -158,10 +114,13 @@ func (s *Server) open(ctx context.Context) error {
 		if resumed {
 			s.recall(ctx, p)
 		}
+		for _, d := range begins.seed {
+			p.Past(&session.Record{Event: sdkproto.Event{Type: d.Type}, Data: d.Data})
+		}
 		s.view.set(p)
 	}
 	spec := s.spec()
-	spec.Route, spec.Fallbacks = s.fit(route), s.fallbacks()
+	spec.Route, spec.Fallbacks, spec.Seed, spec.Cut = s.fit(route), s.fallbacks(), begins.seed, begins.cut
 	mode := agent.OpenNew
 	if resumed {
 		mode = agent.OpenResume
@@ -170,9 +129,19 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the session: %w", err)
 	}
+	s.transcripts.open(ctx, a)
 	a.Log().Subscribe(s.sub)
-	s.with(func() { s.agent = a })
-	if d := asked.agent; d != nil && d.PermissionMode != "" && s.Policy != nil {
+	s.with(func() {
+		s.agent = a
+		begins = s.origin
+		s.origin = origin{source: s.origin.source}
+	})
+	if begins.title != "" {
+		if err := s.rename(begins.title); err != nil {
+			s.Log.Warn("the name of the session is left out", "error", err)
+		}
+	}
+	if d := asked.agent; d != nil && d.PermissionMode != "" && s.Policy != nil && !s.isCleared() {
 		if err := s.Policy.SetMode(a.ID(), s.cwd, d.PermissionMode); err != nil {
 			s.Log.Warn("the permission mode of the main agent is left out", "error", err)
 		}
@@ -218,17 +187,23 @@ func (s *Server) recall(ctx context.Context, p *project.Projector) {
 func (s *Server) projector(forward bool) *project.Projector {
 	o := project.Options{
 		SessionID: s.sessionID(), Partial: s.Config.PartialMessages, Legacy: s.Config.LegacyLines, ForwardSubagentText: forward,
-		BudgetUSD: s.Config.MaxBudgetUSD, Info: s.info,
+		Info: s.info, Job: s.job,
 	}
 	if s.Policy != nil {
 		o.Denials = func(id string, turn int) []approval.Denial { return s.Policy.Denials(id, turn) }
 	}
-	if s.Images != nil {
-		o.Image = func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error) {
-			return s.Images.Read(ctx, a.AttachmentID)
-		}
-	}
+	o.Image = s.image()
 	return project.New(o)
+}
+
+// image reads images; nil where none are kept.
+func (s *Server) image() func(context.Context, *sdkproto.Attachment) ([]byte, error) {
+	if s.Images == nil {
+		return nil
+	}
+	return func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error) {
+		return s.Images.Read(ctx, a.AttachmentID)
+	}
 }
 
 // startHooks tells the hooks that the session begins.
@@ -240,6 +215,10 @@ func (s *Server) startHooks(ctx context.Context) {
 	source, id, model := sourceStartup, s.id, s.route.Model
 	if s.resumed {
 		source = sourceResume
+	}
+	source = cmp.Or(s.origin.source, source)
+	if s.cleared {
+		source = reasonClear
 	}
 	s.mu.Unlock()
 	s.Hooks.Run(ctx, hook.Input{
@@ -275,16 +254,15 @@ func (s *Server) describeSession() streamjson.Init {
 			init.MCPServers = append(init.MCPServers, streamjson.InitMCP{Name: server.Name, Status: server.State})
 		}
 	}
-	if s.Commands != nil {
-		for _, c := range s.Commands.List() {
-			init.Commands = append(init.Commands, c.Name)
-		}
+	for _, c := range s.commandInfos() {
+		init.Commands = append(init.Commands, c.Name)
 	}
 	if s.Definitions != nil {
 		for _, d := range s.Definitions.List() {
 			init.Agents = append(init.Agents, d.Name)
 		}
 	}
+	s.describeContent(&init)
 	return init
 }
 

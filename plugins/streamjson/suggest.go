@@ -3,18 +3,12 @@ package streamjson
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
-	"dsh/kernel/agent"
 	"dsh/kernel/llm"
-	"dsh/kernel/session"
 	"dsh/sdkproto"
 	"dsh/sdkproto/streamjson"
 )
@@ -28,22 +22,13 @@ type suggestion struct {
 	writing bool
 }
 
-// lastRequest says with what history a session last asked its model, and which.
-type lastRequest struct {
-	agent agent.Agent
-	// state is read inside the log's View.
-	state *session.State
-	route llm.Route
-}
-
 // Bounds of a suggestion.
 const (
 	// suggestLimit is how long one may take, also when the input has ended.
 	suggestLimit = 10 * time.Second
 	// suggestTokens bounds the answer, with the thoughts of a model that cannot do
-	// without; suggestBytes what is read of it, suggestRunes what is a suggestion.
+	// without; suggestRunes what is a suggestion.
 	suggestTokens = 1000
-	suggestBytes  = 16 << 10
 	suggestRunes  = 300
 	// suggestHistory is how much of the conversation the model is shown, in bytes.
 	suggestHistory = 32 << 10
@@ -57,26 +42,11 @@ const (
 	textNothing = "NONE"
 )
 
-// followRequests remembers the session's requests to its model from now on.
-func (s *Server) followRequests() error {
-	if s.following.Swap(true) {
-		return nil
-	}
-	return s.Turns.OnStep(s.Owner, 0, "prompt suggestions", func(_ context.Context, step agent.Step) (bool, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if step.Agent.ID() == s.id {
-			s.latest = &lastRequest{step.Agent, step.State, step.Route}
-		}
-		return false, nil
-	})
-}
-
 // suggestAfter begins a suggestion behind the result of a turn that a model has
 // answered well, unless somebody has spoken already. The caller holds mu.
 func (s *Server) suggestAfter(r *streamjson.Result) {
 	last := s.latest
-	if !s.asked.suggest || last == nil || r.IsError || r.NumTurns == 0 || s.overspent || s.ending || s.code != 0 ||
+	if !s.asked.suggest || last == nil || r.IsError || r.NumTurns == 0 || s.overspent != "" || s.ending || s.code != 0 ||
 		s.current != nil || len(s.queue.list) > 0 || s.suggestion != nil {
 		return
 	}
@@ -119,50 +89,16 @@ func (s *Server) dropSuggestion() {
 	}
 }
 
-// suggest asks the session's model. What it used is a fact of the log, whatever
-// came of it; the history does not change.
+// suggest asks the session's model.
 func (s *Server) suggest(ctx context.Context, last *lastRequest) (text string, err error) {
-	var history []sdkproto.Message
-	last.agent.Log().View(func() { history = last.state.Surface.Messages() })
-	messages := spoken(history)
+	messages := spoken(last.history())
 	if len(messages) == 0 {
 		return "", errors.New("nothing was said yet")
 	}
-	// A thought is not worth its time here.
-	route := last.route
-	route.MaxTokens, route.ReasoningEffort = suggestTokens, effortOff
-	route = s.fit(route)
-	adapter, err := s.Router.Lookup(route.Provider)
-	if err != nil {
-		return "", err
-	}
-	if route, _, _, err = adapter.Resolve(route); err != nil {
-		return "", err
-	}
-	if err := last.agent.Log().Sync(ctx); err != nil { // decision D3
-		return "", err
-	}
-	said := reply{texts: map[int]string{}}
-	err = said.collect(ctx, adapter, llm.Request{
-		SessionID: last.agent.ID(),
-		Header: sdkproto.Header{Config: sdkproto.RequestConfig{
-			Provider: route.Provider, Model: route.Model, ReasoningEffort: route.ReasoningEffort, MaxTokens: route.MaxTokens,
-		}},
-		Messages: append(messages, sdkproto.Message{
-			Content: []sdkproto.Block{sdkproto.Text(textSuggest)}, Role: sdkproto.RoleUser, ID: uuid.NewString(),
-			Source: sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: llm.SuggestionPlugin, Form: "instructions"},
-		}),
+	return s.askBeside(ctx, beside{
+		agent: last.agent, route: last.route, purpose: llm.SuggestionPlugin, tokens: suggestTokens, history: messages, question: textSuggest,
+		wanted: suggestible,
 	})
-	if err == nil {
-		text = suggestible(said.text())
-	}
-	if said.usage != nil {
-		fact := sdkproto.PromptSuggestion{Text: text, Provider: route.Provider, Model: route.Model, Usage: said.usage}
-		if _, failed := last.agent.Log().Append(session.Draft{Type: sdkproto.TypePromptSuggestion, Data: fact, Ignorable: true}); failed != nil {
-			s.Log.Debug("what a prompt suggestion used is not in the log", "error", failed)
-		}
-	}
-	return text, err
 }
 
 // spoken is the latest part of what the user and the model have said to each
@@ -193,52 +129,6 @@ func spoken(history []sdkproto.Message) []sdkproto.Message {
 		out = out[1:]
 	}
 	return out
-}
-
-// reply is what a model has said.
-type reply struct {
-	texts map[int]string // by block
-	usage *sdkproto.Usage
-}
-
-// collect makes one request.
-func (r *reply) collect(ctx context.Context, adapter llm.Adapter, req llm.Request) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("the model adapter panicked: %v", v)
-		}
-	}()
-	size := 0
-	for c, err := range adapter.Stream(ctx, req) {
-		switch {
-		case err != nil:
-			return err
-		case c.Type == sdkproto.ChunkTextDelta:
-			r.texts[c.Index] += c.Text
-			size += len(c.Text)
-		case c.Type == sdkproto.ChunkBlockEnd && c.Block != nil && c.Block.Type == sdkproto.BlockText:
-			r.texts[c.Index] = c.Block.Text
-		case c.Type == sdkproto.ChunkUsage && c.Usage != nil:
-			r.usage = c.Usage
-		case c.Type == sdkproto.ChunkFinish && c.Reason != nil:
-			if c.Reason.Kind != sdkproto.FinishStop {
-				return fmt.Errorf("the model ended for the reason %q", c.Reason.Kind)
-			}
-			return nil
-		}
-		if size > suggestBytes {
-			return errors.New("the model says more than a suggestion is")
-		}
-	}
-	return errors.New("the model's answer has no end")
-}
-
-func (r *reply) text() string {
-	var sb strings.Builder
-	for _, index := range slices.Sorted(maps.Keys(r.texts)) {
-		sb.WriteString(r.texts[index])
-	}
-	return sb.String()
 }
 
 // suggestible takes the suggestion out of an answer; "" where there is none.

@@ -31,6 +31,8 @@ type turn struct {
 	// answers counts the model's answers; refusedAt is what it was when a question
 	// last met a closed channel, refusals how many answers led to such questions.
 	answers, refusedAt, refusals int
+	// stop, unless nil, ends the work on a command that is answered here.
+	stop context.CancelCauseFunc
 	// over is closed when the result is written.
 	over chan struct{}
 }
@@ -45,6 +47,7 @@ const (
 // runTurn takes a message from the queue to its result.
 func (s *Server) runTurn(ctx context.Context, t *turn, prepared error) {
 	m := t.m
+	s.remember(m)
 	if s.Config.ReplayUserMessages && m.wire != nil {
 		head := s.head(streamjson.TypeUser, "")
 		head.UUID = m.uuid
@@ -55,8 +58,8 @@ func (s *Server) runTurn(ctx context.Context, t *turn, prepared error) {
 		refuse("Invalid user message: %v", m.bad)
 		return
 	}
-	if s.isOverspent() {
-		refuse("Reached maximum budget ($%v)", s.Config.MaxBudgetUSD)
+	if text := s.budgetText(); text != "" {
+		refuse("%s", text)
 		return
 	}
 	if s.isInterrupted(t) {
@@ -86,6 +89,10 @@ func (s *Server) runTurn(ctx context.Context, t *turn, prepared error) {
 	name, args, isCommand := commandOf(m.content)
 	if !isCommand {
 		s.post(ctx, t, m.content, "")
+		return
+	}
+	if c, ok := s.localNamed(name); ok {
+		s.runLocal(ctx, t, c, args)
 		return
 	}
 	c, ok := s.command(name)
@@ -213,7 +220,8 @@ func (s *Server) isInterrupted(t *turn) bool {
 	return t.m.interrupted
 }
 
-func (s *Server) isOverspent() bool {
+// budgetText says that the money of the process is used up, "" while it is not.
+func (s *Server) budgetText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.overspent
@@ -221,7 +229,9 @@ func (s *Server) isOverspent() bool {
 
 // drop ends a turn without a result.
 func (s *Server) drop(t *turn) {
-	s.with(func() { s.current, s.running = nil, false })
+	if s.rest(func() { s.current, s.running = nil, false }) {
+		s.tellMode(s.work)
+	}
 	close(t.over)
 }
 
@@ -233,7 +243,7 @@ func (s *Server) conclude(ctx context.Context, t *turn, end *project.End) {
 	s.told.flush(ctx)
 	s.answerFirst()
 	result := end.Result
-	s.with(func() {
+	changed := s.rest(func() {
 		if t != nil && t.why != "" {
 			result.Subtype, result.IsError = streamjson.ResultExecution, true
 			result.Result, result.Errors = t.why, []string{t.why}
@@ -246,7 +256,11 @@ func (s *Server) conclude(ctx context.Context, t *turn, end *project.End) {
 		s.running = t == nil && s.current != nil
 		s.failed, s.last, s.interrupted = result.IsError, result, false
 	})
+	s.tellCut(ctx)
 	if !isClosed(s.Root.Quiescing()) && !s.isSilent() {
+		if changed {
+			s.tellMode(ctx)
+		}
 		if err := s.write(ctx, end.Lines...); err != nil {
 			s.Log.Debug("a line was not written", "error", err)
 		}

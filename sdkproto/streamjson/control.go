@@ -14,21 +14,39 @@ const (
 	SubtypeSetPermissionMode    = "set_permission_mode"
 	SubtypeSetModel             = "set_model"
 	SubtypeSetMaxThinkingTokens = "set_max_thinking_tokens"
+	SubtypeApplyFlagSettings    = "apply_flag_settings"
+	SubtypeGetSettings          = "get_settings"
+	SubtypeGetContextUsage      = "get_context_usage"
 	SubtypeSeedReadState        = "seed_read_state"
 	SubtypeMCPMessage           = "mcp_message"
 	SubtypeMCPStatus            = "mcp_status"
 	SubtypeMCPToggle            = "mcp_toggle"
 	SubtypeMCPReconnect         = "mcp_reconnect"
 	SubtypeMCPSetServers        = "mcp_set_servers"
+	SubtypeRenameSession        = "rename_session"
 	SubtypeGetSessionCost       = "get_session_cost"
 	SubtypeListModels           = "list_models"
 	SubtypeGetBinaryVersion     = "get_binary_version"
+	SubtypeReloadPlugins        = "reload_plugins"
+	SubtypeReloadSkills         = "reload_skills"
+	SubtypeReloadOutputStyles   = "reload_output_styles"
+	SubtypeRewindFiles          = "rewind_files"
+	SubtypeStopTask             = "stop_task"
+	SubtypeBackgroundTasks      = "background_tasks"
+	SubtypeGetTaskOutput        = "get_task_output"
+	SubtypeReadFile             = "read_file"
+	SubtypeFileSuggestions      = "file_suggestions"
+	SubtypeSetColor             = "set_color"
+	SubtypeSetHasSubscribers    = "set_has_subscribers"
+	SubtypeGenerateSessionTitle = "generate_session_title"
+	SubtypeSideQuestion         = "side_question"
 )
 
 // Codes beside the text of an error answer (spec stream-json 2.2, 4.0).
 const (
 	CodeUnsupportedRequest = "unsupported_request"
 	CodeTurnRunning        = "turn_running"
+	CodeReloadBusy         = "reload_plugins_busy"
 )
 
 // AnswerSuccess makes the control_response line of a request that was done, and
@@ -74,48 +92,62 @@ func appendAnswer(subtype, requestID, member string, value, more []byte) []byte 
 // that is not there, or null, says nothing.
 type Initialize struct {
 	// Hooks are lists of matchers by event.
-	Hooks         map[string][]HookMatcher `json:"hooks"`
-	SDKMCPServers []string                 `json:"sdkMcpServers"`
+	Hooks         map[string][]HookMatcher `json:"hooks,omitzero"`
+	SDKMCPServers []string                 `json:"sdkMcpServers,omitzero"`
+	// SDKMCPServerConfigs are an SDKServerConfig for each name, if it is any good.
+	SDKMCPServerConfigs json.RawMessage `json:"sdkMcpServerConfigs,omitzero"`
 	// Agents are the definitions by name, each an AgentDefinition if it is any good.
-	Agents map[string]json.RawMessage `json:"agents"`
-	Agent  string                     `json:"agent"`
+	Agents map[string]json.RawMessage `json:"agents,omitzero"`
+	Agent  string                     `json:"agent,omitzero"`
 	// SystemPrompt is a string or a list of strings.
-	SystemPrompt           json.RawMessage `json:"systemPrompt"`
-	AppendSystemPrompt     string          `json:"appendSystemPrompt"`
-	JSONSchema             json.RawMessage `json:"jsonSchema"`
-	PromptSuggestions      bool            `json:"promptSuggestions"`
-	AgentProgressSummaries bool            `json:"agentProgressSummaries"`
-	ForwardSubagentText    bool            `json:"forwardSubagentText"`
-	DisallowedTools        []string        `json:"disallowedTools"`
+	SystemPrompt           json.RawMessage `json:"systemPrompt,omitzero"`
+	AppendSystemPrompt     string          `json:"appendSystemPrompt,omitzero"`
+	JSONSchema             json.RawMessage `json:"jsonSchema,omitzero"`
+	PromptSuggestions      bool            `json:"promptSuggestions,omitzero"`
+	AgentProgressSummaries bool            `json:"agentProgressSummaries,omitzero"`
+	ForwardSubagentText    bool            `json:"forwardSubagentText,omitzero"`
+	// PerTaskStopAffordance: the client's users can stop a task by itself, so that an
+	// interrupt leaves those in the background alone.
+	PerTaskStopAffordance bool     `json:"perTaskStopAffordance,omitzero"`
+	DisallowedTools       []string `json:"disallowedTools,omitzero"`
 	// These are here to be confirmed or not.
-	MCPServers      json.RawMessage `json:"mcpServers"`
-	Settings        json.RawMessage `json:"settings"`
-	ManagedSettings json.RawMessage `json:"managedSettings"`
-	Plugins         json.RawMessage `json:"plugins"`
+	MCPServers      json.RawMessage `json:"mcpServers,omitzero"`
+	Settings        json.RawMessage `json:"settings,omitzero"`
+	ManagedSettings json.RawMessage `json:"managedSettings,omitzero"`
+	Plugins         json.RawMessage `json:"plugins,omitzero"`
+}
+
+// SDKServerConfig says more of a server that the client hosts. Timeout is how long a
+// call may go on without a sign of life, in milliseconds; below 1000 it says nothing
+// (spec stream-json 8.7).
+type SDKServerConfig struct {
+	Timeout float64 `json:"timeout,omitzero"`
 }
 
 // HookMatcher registers callbacks. Timeout is in seconds, 0 for the usual;
 // OnFailure is continue or block.
 type HookMatcher struct {
-	Matcher         string   `json:"matcher"`
-	HookCallbackIDs []string `json:"hookCallbackIds"`
-	Timeout         float64  `json:"timeout"`
-	OnFailure       string   `json:"onFailure"`
+	Matcher         string   `json:"matcher,omitzero"`
+	HookCallbackIDs []string `json:"hookCallbackIds,omitzero"`
+	Timeout         float64  `json:"timeout,omitzero"`
+	OnFailure       string   `json:"onFailure,omitzero"`
 }
 
 // AgentDefinition is a kind of agent as a client defines it (spec stream-json
 // 11.7).
 type AgentDefinition struct {
-	Description     string   `json:"description"`
-	Prompt          string   `json:"prompt"`
-	Tools           []string `json:"tools"`
-	DisallowedTools []string `json:"disallowedTools"`
-	Model           string   `json:"model"`
-	Effort          string   `json:"effort"`
-	MaxTurns        int      `json:"maxTurns"`
-	PermissionMode  string   `json:"permissionMode"`
-	Background      bool     `json:"background"`
-	InitialPrompt   string   `json:"initialPrompt"`
+	Description     string   `json:"description,omitzero"`
+	Prompt          string   `json:"prompt,omitzero"`
+	Tools           []string `json:"tools,omitzero"`
+	DisallowedTools []string `json:"disallowedTools,omitzero"`
+	Model           string   `json:"model,omitzero"`
+	// Effort is a word or a number.
+	Effort         json.RawMessage `json:"effort,omitzero"`
+	MaxTurns       int             `json:"maxTurns,omitzero"`
+	PermissionMode string          `json:"permissionMode,omitzero"`
+	Background     bool            `json:"background,omitzero"`
+	InitialPrompt  string          `json:"initialPrompt,omitzero"`
+	Skills         []string        `json:"skills,omitzero"`
 }
 
 // Initialized is the answer to Initialize.
@@ -143,6 +175,8 @@ type CommandInfo struct {
 	Name         string `json:"name"`
 	Description  string `json:"description"`
 	ArgumentHint string `json:"argumentHint"`
+	// Builtin commands are answered by the harness itself.
+	Builtin bool `json:"builtin,omitzero"`
 }
 
 // AgentInfo is a kind of agent.

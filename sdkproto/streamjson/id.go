@@ -27,7 +27,15 @@ func MessageID(native, sessionID string, seq int64) string {
 // log: it follows from the message's id and the block's place in it, so that a
 // transcript can name the same lines. It has the shape of a version 4 UUID.
 func BlockUUID(messageID string, index int) string {
-	sum := digest("block", messageID, int64(index))
+	return uuidOf("block", messageID, int64(index))
+}
+
+// TurnUUID is the uuid of the line in which the harness says how a turn of a
+// session ended that did not end well; a turn has one at most.
+func TurnUUID(sessionID string, turn int) string { return uuidOf("turn", sessionID, int64(turn)) }
+
+func uuidOf(kind, name string, n int64) string {
+	sum := digest(kind, name, n)
 	var out [36]byte
 	AppendUUID(out[:0], [16]byte(sum[:16]))
 	return string(out[:])

@@ -22,6 +22,8 @@ type Init struct {
 	Agents     []string    `json:"agents"`
 	Skills     []string    `json:"skills"`
 	Plugins    []InitEntry `json:"plugins"`
+	// PluginErrors are the plugins that cannot be used.
+	PluginErrors []PluginError `json:"plugin_errors,omitzero"`
 	// OutputStyle is default unless the settings name another.
 	OutputStyle string `json:"output_style"`
 	// APIKeySource is where the credential comes from, none without one.
@@ -45,11 +47,24 @@ type InitMCP struct {
 	Status string `json:"status"`
 }
 
-// InitEntry is a plugin of the client.
+// InitEntry is a plugin of the session: its folder, where that is named, and the
+// version that it gives itself.
 type InitEntry struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Source  string `json:"source,omitzero"`
+	Version string `json:"version,omitzero"`
 }
+
+// PluginError says why a plugin cannot be used. Type is PluginErrorLoad.
+type PluginError struct {
+	Plugin  string `json:"plugin"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// PluginErrorLoad is the Type of a plugin that cannot be read.
+const PluginErrorLoad = "load-error"
 
 // HookStarted tells that a hook runs, HookResponse that it has run (spec
 // stream-json 6.7).

@@ -16,6 +16,8 @@ const (
 	TypeResult      = "result"
 	// TypePromptSuggestion stands behind the result of a turn.
 	TypePromptSuggestion = "prompt_suggestion"
+	// TypeTranscriptMirror has what was added to a transcript.
+	TypeTranscriptMirror = "transcript_mirror"
 	// The lines for older scripts (spec stream-json 3.14).
 	TypeText       = "text"
 	TypeToolStart  = "tool_start"
@@ -29,7 +31,10 @@ const (
 	SystemCompactBoundary  = "compact_boundary"
 	SystemAPIRetry         = "api_retry"
 	SystemTaskStarted      = "task_started"
+	SystemTaskProgress     = "task_progress"
+	SystemTaskUpdated      = "task_updated"
 	SystemTaskNotification = "task_notification"
+	SystemBackgroundTasks  = "background_tasks_changed"
 	SystemPermissionDenied = "permission_denied"
 	SystemInformational    = "informational"
 )
@@ -160,13 +165,56 @@ type (
 		ErrorStatus  *int   `json:"error_status"`
 		Error        string `json:"error"`
 	}
-	// TaskStarted tells that a subagent works.
+	// TaskStarted tells that a subagent works, or that a shell command goes on behind
+	// its call. TaskType is one of the Task constants; SubagentType is that of an
+	// agent.
 	TaskStarted struct {
 		Head
 		TaskID       string `json:"task_id"`
 		ToolUseID    string `json:"tool_use_id,omitzero"`
 		Description  string `json:"description"`
 		TaskType     string `json:"task_type,omitzero"`
+		SubagentType string `json:"subagent_type,omitzero"`
+		// IsBackgrounded: the call does not wait for it.
+		IsBackgrounded bool `json:"is_backgrounded,omitzero"`
+		// SpawnDepth is how many agents are above a subagent; ParentTaskID is the
+		// subagent whose call started the task, "" for one of the main thread.
+		SpawnDepth   int    `json:"spawn_depth,omitzero"`
+		ParentTaskID string `json:"parent_task_id,omitzero"`
+	}
+	// TaskProgress tells what a subagent has done so far. Summary says in words what
+	// it is doing, where a client asked for that and a model has said it (S038).
+	TaskProgress struct {
+		Head
+		TaskID       string    `json:"task_id"`
+		ToolUseID    string    `json:"tool_use_id,omitzero"`
+		Description  string    `json:"description"`
+		SubagentType string    `json:"subagent_type,omitzero"`
+		Usage        TaskUsage `json:"usage"`
+		LastToolName string    `json:"last_tool_name,omitzero"`
+		Summary      string    `json:"summary,omitzero"`
+	}
+	// TaskUpdated tells of a change of a task.
+	TaskUpdated struct {
+		Head
+		TaskID string    `json:"task_id"`
+		Patch  TaskPatch `json:"patch"`
+	}
+	// TaskPatch is what has changed; what has not is left out.
+	TaskPatch struct {
+		IsBackgrounded bool `json:"is_backgrounded,omitzero"`
+	}
+	// BackgroundTasks lists all tasks whose calls do not wait for them, after a change
+	// of the list.
+	BackgroundTasks struct {
+		Head
+		Tasks []BackgroundTask `json:"tasks"`
+	}
+	// BackgroundTask is one of BackgroundTasks.
+	BackgroundTask struct {
+		TaskID       string `json:"task_id"`
+		TaskType     string `json:"task_type"`
+		Description  string `json:"description"`
 		SubagentType string `json:"subagent_type,omitzero"`
 	}
 	// TaskNotification is the end of a task, one for each TaskStarted (F13).
@@ -214,6 +262,7 @@ const (
 	TriggerAuto      = "auto"
 	TriggerManual    = "manual"
 	TaskLocalAgent   = "local_agent"
+	TaskLocalShell   = "local_bash"
 	TaskCompleted    = "completed"
 	TaskFailed       = "failed"
 	TaskStopped      = "stopped"

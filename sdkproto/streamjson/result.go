@@ -70,6 +70,9 @@ type Result struct {
 	// one; absent when the turn did not fail on one.
 	APIErrorStatus  json.RawMessage `json:"api_error_status,omitzero"`
 	DeferredToolUse *DeferredTool   `json:"deferred_tool_use,omitzero"`
+	// LocalCommand names the built-in slash command that made the result without a
+	// turn of the model.
+	LocalCommand string `json:"local_command,omitzero"`
 	// Origin is that of the user message.
 	Origin          json.RawMessage `json:"origin,omitzero"`
 	UserMessageUUID string          `json:"user_message_uuid,omitzero"`

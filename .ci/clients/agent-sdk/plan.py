@@ -24,6 +24,8 @@ def slow(value: str) -> dict:
 
 PLAN = {
     "say hello": [[text("Hello from the model.")]],
+    # What is asked of the model for /compact.
+    "as if nothing had been taken out": [[text("A summary: they greeted each other.")]],
     "think first": [[thinking("Let me see."), text("I have thought.")]],
     "touch a file": [
         [text("I will do it."), call("Bash", command="touch made.txt", description="Make a file")],
@@ -58,6 +60,10 @@ PLAN = {
     "delegate it": [
         [call("Agent", description="Look around", prompt="say hello", subagent_type="greeter")],
         [text("Subagent said: {result}")],
+    ],
+    "serve it": [
+        [call("Bash", command="echo up; sleep 300", description="Serve it", run_in_background=True)],
+        [text("It runs.")],
     ],
     "loop forever": [[call("Bash", command="echo again", description="Say it")]] * 50,
     "who are you": [[text("{system}")]],

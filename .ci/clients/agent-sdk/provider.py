@@ -116,10 +116,11 @@ class Provider:
         return fill(answers[min(step, len(answers) - 1)], result=result, system=system, cwd=self.cwd)
 
     cwd = ""
+    usage = (100, 20)  # tokens of each answer, in and out
 
     def events(self, request: dict):
         number = len(self.requests)
-        usage = {"input_tokens": 100, "output_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+        usage = {"input_tokens": self.usage[0], "output_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
         yield {"type": "message_start", "message": {
             "id": f"msg_fake_{number:06d}", "type": "message", "role": "assistant", "model": request["model"],
             "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}}
@@ -133,7 +134,7 @@ class Provider:
                 yield {"type": "content_block_delta", "index": index, "delta": delta}
             yield {"type": "content_block_stop", "index": index}
         stop = "tool_use" if any(b["type"] == "tool_use" for b in blocks) else "end_turn"
-        yield {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 20}}
+        yield {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": self.usage[1]}}
         yield {"type": "message_stop"}
 
 

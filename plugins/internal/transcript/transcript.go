@@ -1,13 +1,15 @@
 // Package transcript says where the transcripts of sessions are, in the layout
-// that the SDKs read (spec stream-json 10.1). It touches no file but to follow the
-// links of a working directory.
+// that the SDKs read (spec stream-json 10.1). It reads names only, never what is in a
+// transcript.
 package transcript
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -32,12 +34,12 @@ func Dir() string {
 // Path is the file of a session: dir is that of Dir, cwd the session's working
 // directory.
 func Path(dir, cwd, sessionID string) string {
-	return filepath.Join(project(dir, cwd), sessionID+".jsonl")
+	return filepath.Join(project(dir, cwd), sessionID+extension)
 }
 
 // AgentPath is the file of a subagent of a session.
 func AgentPath(dir, cwd, sessionID, agentID string) string {
-	return filepath.Join(project(dir, cwd), sessionID, "subagents", "agent-"+agentID+".jsonl")
+	return filepath.Join(project(dir, cwd), sessionID, "subagents", "agent-"+agentID+extension)
 }
 
 func project(dir, cwd string) string {
@@ -70,4 +72,101 @@ func Key(cwd string) string {
 	}
 	// In 64 bits the least of 32 has an absolute value, too.
 	return key[:mostKey] + "-" + strconv.FormatInt(max(int64(h), -int64(h)), 36)
+}
+
+// Find gives the file of a session that has something in it: in the project of a
+// working directory, or else in any other; "" when there is none (spec stream-json
+// 10.3). A folder of a long path may have another hash.
+func Find(dir, cwd, sessionID string) string {
+	if dir == "" || sessionID == "" || sessionID != filepath.Base(sessionID) {
+		return ""
+	}
+	for _, project := range projects(dir, cwd, true) {
+		path := filepath.Join(project, sessionID+extension)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// File is the transcript of a session.
+type File struct {
+	SessionID, Path string
+	Modified        time.Time
+}
+
+// List gives the transcripts of a working directory's project, those that were
+// changed last first.
+func List(dir, cwd string) []File {
+	if dir == "" {
+		return nil
+	}
+	return filesOf(projects(dir, cwd, false))
+}
+
+// All gives the transcripts of all working directories, those that were changed
+// last first.
+func All(dir string) []File {
+	if dir == "" {
+		return nil
+	}
+	base := filepath.Join(dir, "projects")
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil
+	}
+	var folders []string
+	for _, e := range entries {
+		folders = append(folders, filepath.Join(base, e.Name()))
+	}
+	return filesOf(folders)
+}
+
+func filesOf(folders []string) (list []File) {
+	for _, project := range folders {
+		entries, err := os.ReadDir(project)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			name, ok := strings.CutSuffix(e.Name(), extension)
+			info, err := e.Info()
+			if !ok || err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+				continue
+			}
+			list = append(list, File{name, filepath.Join(project, e.Name()), info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b File) int { return b.Modified.Compare(a.Modified) })
+	return list
+}
+
+const extension = ".jsonl"
+
+// projects are the folders of a working directory, its own first, and with others
+// those of all others.
+func projects(dir, cwd string, others bool) []string {
+	own := project(dir, cwd)
+	list := []string{own}
+	entries, err := os.ReadDir(filepath.Dir(own))
+	if err != nil {
+		return list
+	}
+	prefix := ""
+	if name := filepath.Base(own); len(name) > mostKey {
+		prefix = name[:mostKey+1]
+	}
+	var rest []string
+	for _, e := range entries {
+		path := filepath.Join(filepath.Dir(own), e.Name())
+		switch {
+		case path == own:
+		case prefix != "" && strings.HasPrefix(e.Name(), prefix):
+			list = append(list, path)
+		case others:
+			rest = append(rest, path)
+		}
+	}
+	return append(list, rest...)
 }

@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dsh/kernel/kerneltest"
 	"dsh/plugins/streamjson/host"
 	"dsh/sdkproto/ndjson"
 	"dsh/sdkproto/wirejson"
@@ -31,7 +31,7 @@ type client struct {
 	*host.Host
 	got chan request
 	in  *os.File
-	log *logs
+	log *kerneltest.Log
 }
 
 // request is a line of the harness.
@@ -40,23 +40,6 @@ type request struct {
 	ID      string          `json:"request_id"`
 	Request json.RawMessage `json:"request"`
 	line    string
-}
-
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // connect makes a host, the client of which is the test.
@@ -71,7 +54,7 @@ func connect(t *testing.T) *client {
 		t.Fatal(err)
 	}
 	w := ndjson.NewWriter(stdout, 0)
-	c := &client{t: t, got: make(chan request, 1000), in: toHarness, log: &logs{}}
+	c := &client{t: t, got: make(chan request, 1000), in: toHarness, log: &kerneltest.Log{}}
 	c.Host = host.New(w.Frame, slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	var both sync.WaitGroup
 	both.Go(func() { // the client reads

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,7 +76,7 @@ func TestServerOverTheWire(t *testing.T) {
 		func(kernel.Instance, struct{}) fx.Option { return fx.Invoke(func(c composed) { seen = c }) },
 		kernel.Needs[*tool.Registry](), kernel.Needs[contract.Servers](), kernel.Needs[*approval.Desk]())
 	const profile = "summary: Test.\nplugins:\n  core: {use: core}\n  mcp: {use: mcp, config: {wait: false}}\n  probe: {use: probe}\n"
-	kerneltest.Boot(t, kerneltest.Options{Profile: "test", FS: fstest.MapFS{"test.yaml": {Data: []byte(profile)}}, Plugins: []kernel.Plugin{core.Plugin, mcp.Plugin, probe}})
+	kerneltest.Boot(t, kerneltest.Options{Text: profile, Plugins: []kernel.Plugin{core.Plugin, mcp.Plugin, probe}})
 	c := connect(t)
 	front := kernel.NewOwner(context.Background(), "front")
 	defer func() {

@@ -36,9 +36,9 @@ func (s *script) settled(id, stop string, last ...sdkproto.Block) {
 // for older scripts.
 func TestSubagent(t *testing.T) {
 	for forward, expected := range map[bool][]string{
-		false: {"system task_started", "assistant tool_use", "user tool_result", "system task_notification"},
-		true: {"system task_started", "assistant thinking", "assistant text", "assistant tool_use", "user tool_result", "assistant text",
-			"system task_notification"},
+		false: {"system task_started", "assistant tool_use", "system task_progress", "user tool_result", "system task_notification"},
+		true: {"system task_started", "assistant thinking", "assistant text", "assistant tool_use", "system task_progress", "user tool_result",
+			"assistant text", "system task_notification"},
 	} {
 		o := options()
 		o.Partial, o.Legacy, o.ForwardSubagentText = true, true, forward

@@ -50,8 +50,10 @@ func (p *Projector) compacted(now int64, s *sdkproto.CompactionEnd) *End {
 	}
 	p.emit(line)
 	if s.Error == "" {
+		head := p.system(streamjson.SystemCompactBoundary)
+		head.UUID = streamjson.BlockUUID(s.CompactionID, 0)
 		p.emit(&streamjson.CompactBoundary{
-			Head: p.system(streamjson.SystemCompactBoundary),
+			Head: head,
 			Metadata: streamjson.CompactMetadata{
 				Trigger: p.compact.trigger, PreTokens: p.compact.tokens, DurationMs: max(now-p.compact.began, 0),
 			},

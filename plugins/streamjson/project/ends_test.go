@@ -109,8 +109,16 @@ func TestEnds(t *testing.T) {
 			summary{Subtype: "error_during_execution", Result: "no adapter registered for provider \"x\"", IsError: true}, nil},
 		"failed calls": {called, failure("TOO_MANY_FAILED_CALLS", 0, "8 tool calls in a row failed"),
 			summary{Subtype: "error_during_execution", Result: "8 tool calls in a row failed", Stop: "tool_use", IsError: true, Turns: 1}, nil},
-		"no money": {called, failure("BUDGET_EXHAUSTED", 0, "all spent"),
-			summary{Subtype: "error_max_budget_usd", Result: "all spent", Stop: "tool_use", Reason: "budget_exhausted", IsError: true, Turns: 1}, nil},
+		"no money": {func(s *script) { called(s); exceeded(s, sdkproto.BudgetTurn, sdkproto.BudgetUSD, 0.25) }, failure(llm.CodeBudget, 0, "all spent"),
+			summary{Subtype: "error_max_budget_usd", Result: "Reached maximum budget ($0.25)", Stop: "tool_use", Reason: "budget_exhausted", IsError: true, Turns: 1}, nil},
+		"no calls left": {func(s *script) { called(s); exceeded(s, sdkproto.BudgetProcess, sdkproto.BudgetToolCalls, 3) }, failure(llm.CodeBudget, 0, "3 calls"),
+			summary{Subtype: "error_during_execution", Result: "3 calls", Stop: "tool_use", Reason: "budget_exhausted", IsError: true, Turns: 1}, nil},
+		"no price": {called, failure(llm.CodeBudget, 0, "no price is known"),
+			summary{Subtype: "error_during_execution", Result: "no price is known", Stop: "tool_use", Reason: "budget_exhausted", IsError: true, Turns: 1}, nil},
+		"too little money for the whole answer": {func(s *script) { limited(s, sdkproto.BudgetUSD); says(s) }, kind(sdkproto.EndMaxTokens),
+			summary{Subtype: "error_max_budget_usd", Result: "Reached maximum budget ($0.25)", Stop: "end_turn", Reason: "budget_exhausted", IsError: true, Turns: 1}, nil},
+		"too few tokens for the whole answer": {func(s *script) { limited(s, sdkproto.BudgetTokens); says(s) }, kind(sdkproto.EndMaxTokens),
+			summary{Subtype: "error_during_execution", Result: "the answer was cut off after 300 tokens by the budget session.tokens", Stop: "end_turn", Reason: "budget_exhausted", IsError: true, Turns: 1}, nil},
 		"a newer kind": {says, kind("melted"), summary{Subtype: "error_during_execution", Result: "The turn ended as melted.", Stop: "end_turn", IsError: true, Turns: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,26 +265,39 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// TestOverspent: whatever ends the turn, and every later one, ends for want of
-// money (spec stream-json 11.3).
+// exceeded and limited are what a budget tells.
+func exceeded(s *script, scope, limit string, most float64) {
+	s.add(root, sdkproto.TypeBudgetExceeded, &sdkproto.BudgetExceeded{Scope: scope, Limit: limit, Max: most})
+}
+
+func limited(s *script, limit string) {
+	s.add(root, sdkproto.TypeBudgetLimited, &sdkproto.BudgetLimited{Scope: sdkproto.BudgetSession, Limit: limit, Max: 0.25, MaxTokens: 300, Asked: 900})
+}
+
+// TestOverspent: the turn for which the money of the process does not reach says so,
+// and so does every later one that the front end refuses; of other budgets none does
+// (spec stream-json 11.3).
 func TestOverspent(t *testing.T) {
-	o := options()
-	o.BudgetUSD, o.Legacy = 0.01, true
-	p := project.New(o)
-	p.Begin(theTurn)
-	s := newScript().begin("m").say(root, "m", nil, sdkproto.Text("dear"))
-	show(t, p, s.entries)
-	p.Overspent()
-	s.entries = nil
-	got := show(t, p, s.end(sdkproto.TurnEndReason{Kind: sdkproto.EndAborted, Reason: &sdkproto.AbortReason{Kind: sdkproto.AbortUser}}).entries)
-	over := summary{Subtype: "error_max_budget_usd", Result: "Reached maximum budget ($0.01)", Reason: "budget_exhausted", IsError: true}
-	first := over
-	first.Turns, first.Stop = 1, "end_turn"
-	if diff := cmp.Diff(first, summarise(got)); diff != "" || len(got) != 2 {
-		t.Errorf("end (-want +got):\n%s%v", diff, kinds(got))
+	for scope, want := range map[string]string{sdkproto.BudgetProcess: "Reached maximum budget ($0.01)", sdkproto.BudgetSession: "", sdkproto.BudgetTurn: ""} {
+		p := project.New(options())
+		p.Begin(theTurn)
+		s := newScript().begin("m").say(root, "m", nil, sdkproto.Text("dear"))
+		exceeded(s, scope, sdkproto.BudgetUSD, 0.01)
+		var end *project.End
+		for _, e := range s.end(failure(llm.CodeBudget, 0, "dear")).entries {
+			if _, ended := p.Entry(t.Context(), e); ended != nil {
+				end = ended
+			}
+		}
+		if end == nil || end.Overspent != want {
+			t.Errorf("%s: the end is %+v, want %q", scope, end, want)
+		}
 	}
+	p := project.New(options())
+	p.Overspent("Reached maximum budget ($0.01)")
 	var c checker
 	c.add(t, nil, p.Local(theTurn, "whatever", true))
+	over := summary{Subtype: "error_max_budget_usd", Result: "Reached maximum budget ($0.01)", Reason: "budget_exhausted", IsError: true}
 	if diff := cmp.Diff(over, summarise(c.lines)); diff != "" {
 		t.Errorf("the next (-want +got):\n%s", diff)
 	}

@@ -98,6 +98,12 @@ func TestDenied(t *testing.T) {
 	s.add(root, sdkproto.TypePermissionDecision, deny("b", "ask", "Bash"))
 	s.add(root, sdkproto.TypePermissionDecision, deny("d", "deny", ""))
 	s.add(root, sdkproto.TypePermissionDecision, deny("c", "deny", "Bash(rm:*)"))
+	// The modes' own refusals: plan is the seed's example, which has no such line.
+	for call, mode := range map[string]string{"plan": "plan", "dontAsk": "dontAsk"} {
+		d := deny(call, "deny", "")
+		d.Mode = mode
+		s.add(root, sdkproto.TypePermissionDecision, d)
+	}
 	p := project.New(options())
 	p.Begin(theTurn)
 	got := show(t, p, s.entries)
@@ -105,7 +111,9 @@ func TestDenied(t *testing.T) {
 		delete(l, "uuid")
 	}
 	want(t, got, `{"type":"system","subtype":"permission_denied","session_id":"$S","tool_name":"Bash","tool_use_id":"c","message":"it is not wanted",
-		"decision_reason_type":"rule","decision_reason":"it is not wanted"}`)
+		"decision_reason_type":"rule","decision_reason":"it is not wanted"}`,
+		`{"type":"system","subtype":"permission_denied","session_id":"$S","tool_name":"Bash","tool_use_id":"dontAsk","message":"it is not wanted",
+		"decision_reason_type":"mode","decision_reason":"it is not wanted"}`)
 }
 
 // TestFallback: the client is told which model answers in the place of another

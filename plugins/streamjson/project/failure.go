@@ -12,7 +12,6 @@ import (
 
 // Codes of failures that are not constants of llm: of the loop, and of providers.
 const (
-	codeBudget        = "BUDGET_EXHAUSTED"
 	codeFailedCalls   = "TOO_MANY_FAILED_CALLS"
 	codeContentFilter = "CONTENT_FILTER"
 	codeNoResources   = "INSUFFICIENT_SYSTEM_RESOURCE"
@@ -26,7 +25,7 @@ const statusOverloaded = 529
 // answer that the harness made (spec stream-json 12.1).
 func ofAPI(f *sdkproto.Failure) bool {
 	switch f.Code {
-	case llm.CodeInternal, codeBudget, codeFailedCalls, codeNoAdapter, "":
+	case llm.CodeInternal, llm.CodeBudget, codeFailedCalls, codeNoAdapter, "":
 		return f.Status != 0
 	}
 	return true

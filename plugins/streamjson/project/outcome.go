@@ -43,34 +43,41 @@ func (t *thread) show(ctx context.Context, p *Projector, c call, o outcome) {
 	if _, err := uuid.Parse(o.uuid); err == nil {
 		head.UUID = o.uuid
 	}
-	text := textOf(o.content)
 	line := &streamjson.User{Head: head, Origin: t.origin, Message: streamjson.UserContent{Role: sdkproto.RoleUser}}
-	var content json.RawMessage
-	switch images := slices.ContainsFunc(o.content, isImage); {
-	case images || asBlocks(c.name, o.ran, o.isError):
-		content = p.blocks(ctx, o.content)
-		line.ToolUseResult = o.meta
-		if images {
-			line.ToolUseResult = withoutImages(o.meta)
-		}
-	default:
-		content = wirejson.AppendString(nil, clip(text, maxContent))
-		line.ToolUseResult = o.meta
-	}
-	line.Message.Content = []streamjson.Block{{Type: streamjson.BlockToolResult, ToolUseID: c.id, Content: content, IsError: o.isError}}
-	room := maxLine - besides - len(content) - len(c.id)
-	if o.isError {
-		// The structured output of a failure is its text (spec stream-json 3.4).
-		line.ToolUseResult = wirejson.AppendString(nil, clip(errorText(text), room))
-	} else {
-		line.ToolUseResult = shorten(line.ToolUseResult, room)
-	}
+	var block streamjson.Block
+	block, line.ToolUseResult = Shower{p.options.Image}.outcome(ctx, c, o)
+	line.Message.Content = []streamjson.Block{block}
 	p.emit(line)
 	if t.isMain() && p.options.Legacy {
 		p.emit(&streamjson.LegacyToolResult{
-			Head: p.head(streamjson.TypeToolResult, ""), ToolUseID: c.id, Name: c.name, Content: clip(text, maxLine-besides), IsError: o.isError,
+			Head: p.head(streamjson.TypeToolResult, ""), ToolUseID: c.id, Name: c.name, Content: clip(textOf(o.content), maxLine-besides), IsError: o.isError,
 		})
 	}
+}
+
+// outcome gives the block of a user line about a call, and the structured output
+// beside it.
+func (s Shower) outcome(ctx context.Context, c call, o outcome) (block streamjson.Block, structured json.RawMessage) {
+	text := textOf(o.content)
+	var content json.RawMessage
+	structured = o.meta
+	switch images := slices.ContainsFunc(o.content, isImage); {
+	case images || asBlocks(c.name, o.ran, o.isError):
+		content = s.Blocks(ctx, o.content)
+		if images {
+			structured = withoutImages(o.meta)
+		}
+	default:
+		content = wirejson.AppendString(nil, clip(text, maxContent))
+	}
+	room := maxLine - besides - len(content) - len(c.id)
+	if o.isError {
+		// The structured output of a failure is its text (spec stream-json 3.4).
+		structured = wirejson.AppendString(nil, clip(errorText(text), room))
+	} else {
+		structured = shorten(structured, room)
+	}
+	return streamjson.Block{Type: streamjson.BlockToolResult, ToolUseID: c.id, Content: content, IsError: o.isError}, structured
 }
 
 // asBlocks reports whether the content of a tool's result is an array: that of
@@ -107,9 +114,9 @@ func textOf(content []sdkproto.Block) string {
 
 const textNoOutput = "(no output)"
 
-// blocks is content as an array, which is never empty. What does not fit any more
+// Blocks is content as an array, which is never empty. What does not fit any more
 // is left out.
-func (p *Projector) blocks(ctx context.Context, content []sdkproto.Block) json.RawMessage {
+func (s Shower) Blocks(ctx context.Context, content []sdkproto.Block) json.RawMessage {
 	out := []byte{'['}
 	add := func(b streamjson.Block) {
 		if len(out) > 1 {
@@ -128,7 +135,7 @@ func (p *Projector) blocks(ctx context.Context, content []sdkproto.Block) json.R
 		case b.Type == sdkproto.BlockText:
 			add(streamjson.Block{Type: streamjson.BlockText, Text: clip(b.Text, room)})
 		default:
-			add(p.image(ctx, b, room))
+			add(s.image(ctx, b, room))
 		}
 	}
 	switch {
@@ -141,7 +148,7 @@ func (p *Projector) blocks(ctx context.Context, content []sdkproto.Block) json.R
 }
 
 // image is an image with its bytes, or a text that says what is missing.
-func (p *Projector) image(ctx context.Context, b *sdkproto.Block, room int) streamjson.Block {
+func (s Shower) image(ctx context.Context, b *sdkproto.Block, room int) streamjson.Block {
 	mediaType, data := b.MimeType, b.Data
 	size := base64.StdEncoding.DecodedLen(len(b.Data))
 	if b.Attachment != nil {
@@ -154,10 +161,10 @@ func (p *Projector) image(ctx context.Context, b *sdkproto.Block, room int) stre
 		return missing("it is too large")
 	}
 	if b.Attachment != nil {
-		if p.options.Image == nil {
+		if s.Image == nil {
 			return missing("no images are kept here")
 		}
-		bytes, err := p.options.Image(ctx, b.Attachment)
+		bytes, err := s.Image(ctx, b.Attachment)
 		if err != nil {
 			return missing("it cannot be read")
 		}

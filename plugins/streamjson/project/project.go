@@ -9,8 +9,9 @@
 // its message_stop, stand in front of its assistant lines (case B98).
 //
 // A uuid of an assistant line follows from the message's id and the block's
-// place in it, that of a tool's result is the message's: a transcript made of
-// the same log has the same ones. All others are random.
+// place in it, that of a tool's result is the message's; those of a boundary and of
+// the line that tells how a turn failed follow from the compaction and the turn: a
+// transcript made of the same log has the same ones. All others are random.
 package project
 
 import (
@@ -18,8 +19,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"dsh/kernel/agent"
 	"dsh/kernel/approval"
+	"dsh/kernel/job"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
 	"dsh/sdkproto"
@@ -33,12 +34,12 @@ type Options struct {
 	// Partial adds stream_event lines, Legacy the lines of spec 3.14;
 	// ForwardSubagentText shows a subagent's text and thinking, too.
 	Partial, Legacy, ForwardSubagentText bool
-	// BudgetUSD is the cap that Overspent speaks of, in US dollars.
-	BudgetUSD float64
 	// Info says what is known of a model, its prices above all; it may be nil.
 	Info func(provider, model string) llm.Info
 	// Denials lists the refused calls of a turn; it may be nil.
 	Denials func(sessionID string, turn int) []approval.Denial
+	// Job gives what this process knows of a task; it may be nil.
+	Job func(taskID string) (job.Job, bool)
 	// Image reads the bytes of an attachment; nil where none are kept.
 	Image func(ctx context.Context, a *sdkproto.Attachment) ([]byte, error)
 	// UUID makes a line's uuid, Now is the clock; nil are random ones and the real
@@ -66,6 +67,9 @@ type End struct {
 	// Result is complete but for what only the front end knows, such as the number
 	// of messages in the queue.
 	Result *streamjson.Result
+	// Overspent is the text of the result when the turn has ended because the money
+	// of the whole process is used up, "" else (spec stream-json 11.3).
+	Overspent string
 }
 
 // Projector follows one session. It is used by one goroutine.
@@ -76,6 +80,10 @@ type Projector struct {
 	inbox    inbox
 	main     thread
 	children map[string]*child
+	// tasks are those that have not ended, in the order in which they began; known
+	// are the ids of all.
+	tasks []*task
+	known map[string]bool
 	// handed is the message whose turn has not begun, turn the one that runs; nil
 	// without.
 	handed *Turn
@@ -84,9 +92,10 @@ type Projector struct {
 	// model is that of the requests to come.
 	model string
 	// context is how many tokens the last request of the main thread held.
-	context   int64
-	compact   compaction
-	overspent bool
+	context int64
+	compact compaction
+	// overspent is the text of results once the money is used up, "" before.
+	overspent string
 	out       [][]byte
 }
 
@@ -96,7 +105,7 @@ func New(o Options) *Projector {
 		o.Now = time.Now
 	}
 	p := &Projector{
-		options: o, main: thread{id: o.SessionID}, children: map[string]*child{},
+		options: o, main: thread{id: o.SessionID}, children: map[string]*child{}, known: map[string]bool{},
 		account: account{info: o.Info, models: map[string]*modelAccount{}},
 	}
 	p.stream = &bracket{p: p}
@@ -111,19 +120,9 @@ func New(o Options) *Projector {
 // origin task-notification.
 func (p *Projector) Begin(t Turn) { p.handed = &t }
 
-// Child tells of a subagent, before its first entry.
-func (p *Projector) Child(spec agent.Spec) {
-	call := spec.ParentCall
-	p.children[spec.ID] = &child{
-		thread: thread{id: spec.ID, origin: streamjson.Origin{ParentToolUseID: &call, AgentID: spec.ID, SubagentType: spec.Type}},
-		call:   call, kind: spec.Type,
-	}
-}
-
-// Overspent says that the session has cost more than it may: the turn that runs
-// ends with error_max_budget_usd, however it ends, and so does every later one,
-// those of Local that failed included.
-func (p *Projector) Overspent() { p.overspent = true }
+// Overspent says that the money of the process is used up, in the words of End: every
+// end of Local that failed is one with error_max_budget_usd from now on.
+func (p *Projector) Overspent(text string) { p.overspent = text }
 
 // Past takes a record that a session which goes on, or a subagent of it, had
 // before this process: the total cost begins with what it had come to.
@@ -144,13 +143,15 @@ func (p *Projector) Past(r *session.Record) {
 			p.account.before(s.Provider, s.Model, s.Usage)
 			return nil
 		})
+	case sdkproto.TypeSideRequest:
+		with(r, func(s *sdkproto.SideRequest) *End {
+			p.account.before(s.Provider, s.Model, s.Usage)
+			return nil
+		})
 	}
 }
 
-// Cost is what the session has cost in this process so far, in US dollars.
-func (p *Projector) Cost() float64 { return p.account.cost }
-
-// Total is Cost with what the session had cost before this process.
+// Total is what the session has cost, in US dollars: in this process, and before.
 func (p *Projector) Total() float64 { return p.account.total() }
 
 // Entry takes the next entry of the session, or of a subagent, and gives the
@@ -173,10 +174,7 @@ func (p *Projector) Entry(ctx context.Context, e session.Entry) (lines [][]byte,
 func (p *Projector) Stop(text string) (lines [][]byte, end *End) {
 	p.stream.cut()
 	p.main.interrupt(p)
-	for _, c := range p.childrenInOrder() {
-		c.interrupt(p)
-		p.settle(c, streamjson.TaskStopped, c.label)
-	}
+	p.endTasks(every)
 	t := p.turn
 	p.turn = nil
 	switch {
@@ -188,6 +186,12 @@ func (p *Projector) Stop(text string) (lines [][]byte, end *End) {
 	}
 	return p.flush(), end
 }
+
+// Models is what each model has used in this process, by its id.
+func (p *Projector) Models() map[string]streamjson.ModelUsage { return p.account.byModel() }
+
+// Say shows a text that the harness made as an answer; the next End has its lines.
+func (p *Projector) Say(text string) { p.synthetic(p.head(streamjson.TypeAssistant, ""), text, "") }
 
 // Local makes the end of a turn that needed no model: a blank prompt, a refused
 // message, a command that is answered here. It counts no model request. failed

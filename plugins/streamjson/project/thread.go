@@ -126,11 +126,7 @@ func (t *thread) answer(p *Projector, m *sdkproto.AssistantMessage, id string, s
 
 // answerID is the id of a committed answer.
 func (t *thread) answerID(e *sdkproto.Event, m *sdkproto.AssistantMessage) string {
-	first := e.Seq
-	if len(e.SourceEventSeqs) > 0 {
-		first = e.SourceEventSeqs[0]
-	}
-	return streamjson.MessageID(m.MessageID, t.id, first)
+	return AnswerID(t.id, e, m)
 }
 
 // result shows the outcome of a call (S023, S024), and gives the call. The
@@ -145,12 +141,9 @@ func (t *thread) result(ctx context.Context, p *Projector, e *sdkproto.Event, r 
 			continue
 		}
 		c, shown = t.take(b.ToolCallID), true
-		o := outcome{uuid: r.Message.ID, content: b.Content, isError: b.IsError, meta: r.Meta, ran: r.Error == nil || r.Error.Name == errorMCP}
+		o := outcomeOf(r, b)
 		if i > 0 {
 			o.uuid = "" // a line of its own
-		}
-		if r.Error != nil && interrupted(r.Error) {
-			o.content, o.isError, o.ran, o.meta = []sdkproto.Block{sdkproto.Text(textInterruptedCall)}, true, false, nil
 		}
 		t.show(ctx, p, c, o)
 	}
@@ -185,9 +178,12 @@ func (t *thread) interrupt(p *Projector) {
 	t.calls, t.asked = nil, nil
 }
 
-// decided tells of a call that a rule refused without anybody being asked. A
-// refusal by the mode is not told beside its result: the example of spec
-// stream-json 11.11 has no such line.
+// silentMode is the mode whose refusals are told by their results alone: the
+// example of spec stream-json 11.11 has no other line.
+const silentMode = "plan"
+
+// decided tells of a call that a rule or a mode refused without anybody being
+// asked.
 func (t *thread) decided(p *Projector, r *session.Record) {
 	switch r.Event.Type {
 	case sdkproto.TypeApprovalAsked:
@@ -196,12 +192,20 @@ func (t *thread) decided(p *Projector, r *session.Record) {
 		}
 	case sdkproto.TypePermissionDecision:
 		d, err := session.Decode[sdkproto.PermissionDecision](r)
-		if err != nil || d.Behavior != "deny" || d.Rule == "" || slices.Contains(t.asked, d.CallID) {
+		if err != nil || d.Behavior != "deny" || slices.Contains(t.asked, d.CallID) {
+			return
+		}
+		why := "rule"
+		switch {
+		case d.Rule != "":
+		case d.Mode != "" && d.Mode != silentMode:
+			why = "mode"
+		default:
 			return
 		}
 		p.emit(&streamjson.PermissionDenied{
 			Head: p.system(streamjson.SystemPermissionDenied), ToolName: d.ToolName, ToolUseID: d.CallID, Message: d.Reason,
-			AgentID: t.origin.AgentID, DecisionReasonType: "rule", DecisionReason: d.Reason,
+			AgentID: t.origin.AgentID, DecisionReasonType: why, DecisionReason: d.Reason,
 		})
 	}
 }

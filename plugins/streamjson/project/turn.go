@@ -56,6 +56,10 @@ type turn struct {
 	deferred call
 	// output is the structured output, nil without one.
 	output json.RawMessage
+	// limited is the budget that has made the present answer shorter, over the one
+	// that was in the way of something last; nil without.
+	limited *sdkproto.BudgetLimited
+	over    *sdkproto.BudgetExceeded
 }
 
 // record takes a fact of the main thread.
@@ -82,6 +86,10 @@ func (p *Projector) record(ctx context.Context, r *session.Record) *End {
 			p.account.add(s.Provider, s.Model, s.Usage)
 			return nil
 		})
+	case sdkproto.TypeSideRequest:
+		with(r, p.asked)
+	case sdkproto.TypeJobStarted, sdkproto.TypeJobEnded:
+		p.jobRecord(p.main.id, r)
 	case sdkproto.TypeCompactionSummary:
 		with(r, p.summarised)
 	case sdkproto.TypeCompactionEnd:
@@ -93,7 +101,7 @@ func (p *Projector) record(ctx context.Context, r *session.Record) *End {
 	}
 	switch r.Event.Type {
 	case sdkproto.TypeStepStart:
-		t.phase, t.asked, t.failed = asking, r.Event.Time, false
+		t.phase, t.asked, t.failed, t.limited, t.over = asking, r.Event.Time, false, nil, nil
 	case sdkproto.TypeAssistantChunk:
 		with(r, func(c *sdkproto.AssistantChunk) *End { p.chunk(r, &c.Chunk); return nil })
 	case sdkproto.TypeLLMRetry:
@@ -106,15 +114,21 @@ func (p *Projector) record(ctx context.Context, r *session.Record) *End {
 		with(r, p.called)
 	case sdkproto.TypeToolResult:
 		with(r, func(m *sdkproto.ToolResult) *End {
-			if c, shown := p.main.result(ctx, p, &r.Event, m); shown && m.Error != nil && m.Error.Code == codeDeferred {
+			c, shown := p.main.result(ctx, p, &r.Event, m)
+			if shown && m.Error != nil && m.Error.Code == codeDeferred {
 				t.deferred = c
 			}
+			p.moved(p.main.id, c.id)
 			return nil
 		})
 	case sdkproto.TypeStructuredOutput:
 		with(r, func(o *sdkproto.StructuredOutput) *End { t.output = normal(o.Value); return nil })
 	case sdkproto.TypeApprovalAsked, sdkproto.TypePermissionDecision:
 		p.main.decided(p, r)
+	case sdkproto.TypeBudgetLimited:
+		with(r, func(l *sdkproto.BudgetLimited) *End { t.limited = l; return nil })
+	case sdkproto.TypeBudgetExceeded:
+		with(r, func(e *sdkproto.BudgetExceeded) *End { t.over = e; return nil })
 	case sdkproto.TypeTurnEnd:
 		return with(r, func(e *sdkproto.TurnEnd) *End { return p.ended(t, r.Event.Time, &e.Reason) })
 	}
@@ -251,6 +265,12 @@ func (p *Projector) called(c *sdkproto.ToolCall) *End {
 	return nil
 }
 
+// asked counts a request beside those of any thread.
+func (p *Projector) asked(s *sdkproto.SideRequest) *End {
+	p.account.add(s.Provider, s.Model, s.Usage)
+	return nil
+}
+
 // spend counts a committed answer of any thread.
 func (p *Projector) spend(m *sdkproto.AssistantMessage) {
 	p.account.add(m.Message.Source.Provider, m.Message.Source.Model, m.Usage)
@@ -276,8 +296,8 @@ func (p *Projector) ended(t *turn, now int64, why *sdkproto.TurnEndReason) *End 
 	t.replied(now)
 	p.main.interrupt(p)
 	p.turn = nil
-	if p.overspent || why.Error != nil && why.Error.Code == codeBudget {
-		return p.overBudget(t, why)
+	if why.Error != nil && why.Error.Code == llm.CodeBudget {
+		return p.overBudget(t, why.Error.Message)
 	}
 	switch why.Kind {
 	case sdkproto.EndCompleted:
@@ -287,14 +307,20 @@ func (p *Projector) ended(t *turn, now int64, why *sdkproto.TurnEndReason) *End 
 		}
 		return p.succeed(t, streamjson.ReasonCompleted, text)
 	case sdkproto.EndMaxTokens:
+		if l := t.limited; l != nil {
+			t.over = &sdkproto.BudgetExceeded{Scope: l.Scope, Limit: l.Limit, Max: l.Max}
+			return p.overBudget(t, fmt.Sprintf("the answer was cut off after %d tokens by the budget %s.%s", l.MaxTokens, l.Scope, l.Limit))
+		}
 		t.reason = streamjson.StopMaxTokens
 		return p.succeed(t, streamjson.ReasonCompleted, t.text)
 	case sdkproto.EndMaxSteps:
 		return p.fail(t, streamjson.ResultMaxTurns, streamjson.ReasonMaxTurns, fmt.Sprintf("Reached maximum number of turns (%d)", t.answers))
 	case sdkproto.EndAborted, sdkproto.EndInterrupted:
 		if t.phase != opening && !(why.Reason != nil && why.Reason.Kind == sdkproto.AbortDisposed) {
+			head := p.head(streamjson.TypeUser, "")
+			head.UUID = streamjson.TurnUUID(p.options.SessionID, t.number)
 			p.emit(&streamjson.User{
-				Head: p.head(streamjson.TypeUser, ""), Origin: p.main.origin,
+				Head: head, Origin: p.main.origin,
 				Message: streamjson.UserContent{Role: sdkproto.RoleUser, Content: []streamjson.Block{{Type: streamjson.BlockText, Text: textInterrupted}}},
 			})
 		}
@@ -358,16 +384,8 @@ func (p *Projector) deferred(t *turn) *End {
 func (p *Projector) apiFailed(t *turn, f *sdkproto.Failure) *End {
 	text := apiErrorText(f)
 	head := p.head(streamjson.TypeAssistant, "")
-	p.emit(&streamjson.Assistant{
-		Head: head, Origin: p.main.origin, Error: category(f),
-		Message: streamjson.Message{
-			ID: streamjson.MessageID("", head.UUID, 0), Type: "message", Role: "assistant", Model: streamjson.ModelSynthetic,
-			Content: []streamjson.Block{{Type: streamjson.BlockText, Text: text}},
-		},
-	})
-	if p.options.Legacy {
-		p.emit(&streamjson.LegacyText{Head: p.head(streamjson.TypeText, ""), Text: text})
-	}
+	head.UUID = streamjson.TurnUUID(p.options.SessionID, t.number)
+	p.synthetic(head, text, category(f))
 	if t.phase == asking {
 		t.answers++
 	}
@@ -384,14 +402,33 @@ func (p *Projector) apiFailed(t *turn, f *sdkproto.Failure) *End {
 	return end
 }
 
-func (p *Projector) overBudget(t *turn, why *sdkproto.TurnEndReason) *End {
-	text := "Reached maximum budget"
-	if p.options.BudgetUSD > 0 {
-		text += " ($" + strconv.FormatFloat(p.options.BudgetUSD, 'f', -1, 64) + ")"
-	} else if why != nil && why.Error != nil {
-		text = cmp.Or(why.Error.Message, text)
+// synthetic shows a text of the harness's own; kind is its category when it tells of
+// an error, "" else.
+func (p *Projector) synthetic(head streamjson.Head, text, kind string) {
+	p.emit(&streamjson.Assistant{
+		Head: head, Origin: p.main.origin, Error: kind,
+		Message: streamjson.Message{
+			ID: streamjson.MessageID("", head.UUID, 0), Type: "message", Role: "assistant", Model: streamjson.ModelSynthetic,
+			Content: []streamjson.Block{{Type: streamjson.BlockText, Text: text}},
+		},
+	})
+	if p.options.Legacy {
+		p.emit(&streamjson.LegacyText{Head: p.head(streamjson.TypeText, ""), Text: text})
 	}
-	return p.end(t, streamjson.ResultMaxBudget, streamjson.ReasonBudget, text)
+}
+
+// overBudget is the end of a turn that a budget has ended. One of money is the error
+// of its own that spec stream-json 3.7 has for it.
+func (p *Projector) overBudget(t *turn, text string) *End {
+	if t.over == nil || t.over.Limit != sdkproto.BudgetUSD {
+		return p.end(t, streamjson.ResultExecution, streamjson.ReasonBudget, text)
+	}
+	text = "Reached maximum budget ($" + strconv.FormatFloat(t.over.Max, 'f', -1, 64) + ")"
+	end := p.end(t, streamjson.ResultMaxBudget, streamjson.ReasonBudget, text)
+	if t.over.Scope == sdkproto.BudgetProcess {
+		end.Overspent = text
+	}
+	return end
 }
 
 func (p *Projector) succeed(t *turn, reason, text string) *End {
@@ -399,8 +436,8 @@ func (p *Projector) succeed(t *turn, reason, text string) *End {
 }
 
 func (p *Projector) fail(t *turn, subtype, reason, text string) *End {
-	if p.overspent && subtype == streamjson.ResultExecution {
-		return p.overBudget(t, nil)
+	if p.overspent != "" && subtype == streamjson.ResultExecution {
+		subtype, reason, text = streamjson.ResultMaxBudget, streamjson.ReasonBudget, p.overspent
 	}
 	return p.end(t, subtype, reason, text)
 }
