@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
 
 	"dsh/kernel"
 	"dsh/sdkproto"
@@ -26,6 +29,13 @@ type Reservation interface {
 	// once. usage is nil when the provider has not said it: then what is spent is not
 	// known, and sent says whether the request may have been answered.
 	Settle(usage *sdkproto.Usage, sent bool)
+}
+
+// Bounded is what a Reservation may be beside: one that holds only until a moment.
+type Bounded interface {
+	// Deadline is when the attempt is cut short, the zero time for never; late then
+	// gives the error that it ends with.
+	Deadline() (at time.Time, late func() error)
 }
 
 // Guard has g asked about every request from now on, until o is closed. Error:
@@ -54,6 +64,19 @@ type guarded struct {
 	guard Guard
 }
 
+// guardedCounter is one that counts tokens, too; that is free.
+type guardedCounter struct {
+	guarded
+	TokenCounter
+}
+
+func guardedBy(g Guard, a Adapter) Adapter {
+	if counter, ok := a.(TokenCounter); ok {
+		return &guardedCounter{guarded{a, g}, counter}
+	}
+	return &guarded{a, g}
+}
+
 // Stream implements Adapter.
 func (a *guarded) Stream(ctx context.Context, r Request) iter.Seq2[sdkproto.Chunk, error] {
 	return func(yield func(sdkproto.Chunk, error) bool) {
@@ -68,20 +91,83 @@ func (a *guarded) Stream(ctx context.Context, r Request) iter.Seq2[sdkproto.Chun
 			yield(sdkproto.Chunk{}, err)
 			return
 		}
-		var usage *sdkproto.Usage
-		sent := true
-		defer func() { held.Settle(usage, sent) }()
-		for chunk, err := range a.Adapter.Stream(ctx, r) {
-			if chunk.Usage != nil {
-				usage = chunk.Usage
+		one := attempt{most: r.Header.Config.MaxTokens}
+		defer func() { held.Settle(one.outcome()) }()
+		outer := ctx
+		var late func() error
+		if b, ok := held.(Bounded); ok {
+			var at time.Time
+			if at, late = b.Deadline(); !at.IsZero() {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithDeadline(ctx, at)
+				defer cancel()
 			}
-			var failed *Error
-			if errors.As(err, &failed) && failed.Status >= 400 {
-				sent = false // providers charge nothing for what they refuse
+		}
+		for chunk, err := range a.Adapter.Stream(one.trace(ctx), r) {
+			one.see(&chunk, err)
+			if err != nil && outer.Err() == nil && late != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				err = late()
 			}
 			if !yield(chunk, err) {
 				return
 			}
 		}
 	}
+}
+
+// attempt finds out what one attempt may have cost.
+type attempt struct {
+	// most bounds the output, in tokens; 0 is no bound.
+	most    int64
+	usage   *sdkproto.Usage
+	began   bool // something of an answer has come
+	ended   bool // all of it has
+	refused bool // the provider, or the adapter before it, would not have it
+	// unreached says that no connection could be made, reached that there was one:
+	// only adapters that speak HTTP tell.
+	unreached, reached atomic.Bool
+}
+
+// trace has the connections of an attempt watched.
+func (a *attempt) trace(ctx context.Context) context.Context {
+	failed := func(err error) {
+		if err != nil {
+			a.unreached.Store(true)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone:     func(i httptrace.DNSDoneInfo) { failed(i.Err) },
+		ConnectDone: func(_, _ string, err error) { failed(err) },
+		GotConn:     func(httptrace.GotConnInfo) { a.reached.Store(true) },
+	})
+}
+
+func (a *attempt) see(chunk *sdkproto.Chunk, err error) {
+	if err != nil {
+		var failed *Error
+		// Providers charge nothing for what they refuse; what breaks later they do.
+		a.refused = !a.began && errors.As(err, &failed) &&
+			(failed.Status >= 400 || failed.Code == CodeMissingCredential || failed.Code == CodeInvalidCredential)
+		return
+	}
+	a.began = true
+	if chunk.Usage != nil {
+		a.usage = chunk.Usage
+	}
+	a.ended = a.ended || chunk.Type == sdkproto.ChunkFinish
+}
+
+// outcome is what is known when the attempt is over. What the provider had told of
+// an answer that was cut off counts its input; the output may have been as long as
+// it was allowed to be.
+func (a *attempt) outcome() (usage *sdkproto.Usage, sent bool) {
+	switch {
+	case a.ended || a.usage == nil:
+		return a.usage, !a.refused && (a.began || a.reached.Load() || !a.unreached.Load())
+	case a.most <= 0:
+		return nil, true
+	}
+	cut := *a.usage
+	cut.OutputTokens = max(cut.OutputTokens, a.most)
+	return &cut, true
 }

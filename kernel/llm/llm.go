@@ -234,7 +234,7 @@ func (r *Router) LookupAt(g kernel.Generation, provider string) (Adapter, error)
 	for _, x := range r.adapters {
 		if x.provider == provider && x.owner.LiveAt(g) {
 			if r.guard != nil {
-				return &guarded{x.adapter, r.guard}, nil
+				return guardedBy(r.guard, x.adapter), nil
 			}
 			return x.adapter, nil
 		}

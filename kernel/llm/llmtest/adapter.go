@@ -431,6 +431,12 @@ func (s suite) failures(t *testing.T) {
 // line ends and names of fields come in pieces.
 func (s suite) packets(t *testing.T) {
 	reply := Stream("\ufeff"+Comment, s.dialect.ReasoningDelta("日本"), Text("😀é"), "\r\n", Call(0, "a", "bash"), Arguments(0, `{"x":"日"}`), Finish("tool_calls"), Usage(3, 1, 2, 1), Done)
+	s.cut(t, reply)
+}
+
+// cut has a reply sent in packets of several sizes, which must make no difference.
+func (s suite) cut(t *testing.T, reply Reply) {
+	t.Helper()
 	whole, _ := s.ask(t, reply)
 	if whole.Err != nil {
 		t.Fatal(whole.Err)

@@ -51,13 +51,18 @@ func MessageDelta(reason string, output int) string {
 // MessageStop ends a stream.
 const MessageStop = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 
+// deltas are the events of a block's pieces; member begins each.
+func deltas(index int, member string, pieces []string) string {
+	var b strings.Builder
+	for _, p := range pieces {
+		b.WriteString(BlockDelta(index, member+quote(p)))
+	}
+	return b.String()
+}
+
 // TextBlock is a block of text, each piece an event.
 func TextBlock(index int, pieces ...string) string {
-	out := BlockStart(index, `"type":"text","text":""`)
-	for _, p := range pieces {
-		out += BlockDelta(index, `"type":"text_delta","text":`+quote(p))
-	}
-	return out + BlockStop(index)
+	return BlockStart(index, `"type":"text","text":""`) + deltas(index, `"type":"text_delta","text":`, pieces) + BlockStop(index)
 }
 
 // SignatureOf is the signature of a thought of a model; the server refuses every
@@ -74,20 +79,14 @@ func Signed(text string) sdkproto.Block {
 
 // ThinkingBlock is a block of thinking with its signature.
 func ThinkingBlock(index int, pieces ...string) string {
-	out := BlockStart(index, `"type":"thinking","thinking":"","signature":""`)
-	for _, p := range pieces {
-		out += BlockDelta(index, `"type":"thinking_delta","thinking":`+quote(p))
-	}
+	out := BlockStart(index, `"type":"thinking","thinking":"","signature":""`) + deltas(index, `"type":"thinking_delta","thinking":`, pieces)
 	return out + BlockDelta(index, `"type":"signature_delta","signature":`+quote(SignatureOf(Model, strings.Join(pieces, "")))) + BlockStop(index)
 }
 
 // ToolUseBlock is a call, its input in these pieces.
 func ToolUseBlock(index int, id, name string, pieces ...string) string {
 	out := BlockStart(index, fmt.Sprintf(`"type":"tool_use","id":%s,"name":%s,"input":{}`, quote(id), quote(name)))
-	for _, p := range pieces {
-		out += BlockDelta(index, `"type":"input_json_delta","partial_json":`+quote(p))
-	}
-	return out + BlockStop(index)
+	return out + deltas(index, `"type":"input_json_delta","partial_json":`, pieces) + BlockStop(index)
 }
 
 func messageBegun(blocks []sdkproto.Block) string {
