@@ -32,8 +32,23 @@ type Definition struct {
 	InitialPrompt string
 	// Skills are the names of skills whose text it has from the start.
 	Skills []string
-	// Source says where it comes from: built-in, user, project, plugin or client.
+	// Source is one of the constants, "" for whoever does not say.
 	Source string
+}
+
+// Sources of a Definition, from low to high: of two of one name that of the higher
+// one counts.
+const (
+	SourceBuiltIn = "built-in"
+	SourcePlugin  = "plugin"
+	SourceUser    = "user"
+	SourceProject = "project"
+	SourceClient  = "client"
+)
+
+// rank orders sources; one that is not known counts like a built-in one.
+func rank(source string) int {
+	return max(slices.Index([]string{SourceBuiltIn, SourcePlugin, SourceUser, SourceProject, SourceClient}, source), 0)
 }
 
 // Definitions knows the kinds of agents. Its methods may be called from any
@@ -51,8 +66,8 @@ type defined struct {
 // NewDefinitions makes an empty registry.
 func NewDefinitions() *Definitions { return &Definitions{} }
 
-// Register adds a kind of agent until o is closed. A name that is taken hides
-// the one registered before, until it goes again.
+// Register adds a kind of agent until o is closed. Of one name the kind of the
+// highest Source counts, and of several of one source the one registered last.
 func (r *Definitions) Register(o *kernel.Owner, d Definition) error {
 	if d.Name == "" {
 		return fmt.Errorf("register a kind of agent: it has no name")
@@ -82,7 +97,9 @@ func (r *Definitions) List() []Definition {
 			continue
 		}
 		if i := slices.IndexFunc(out, func(d Definition) bool { return d.Name == x.Name }); i >= 0 {
-			out[i] = x.Definition
+			if rank(x.Source) >= rank(out[i].Source) {
+				out[i] = x.Definition
+			}
 			continue
 		}
 		out = append(out, x.Definition)

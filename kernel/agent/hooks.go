@@ -11,6 +11,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
+	"dsh/kernel/tool"
 	"dsh/sdkproto"
 )
 
@@ -89,7 +90,29 @@ type Stopping struct {
 	Continued int
 }
 
-// Onward is what a hook on stopping says. The zero value lets the turn end.
+// Batch is the moment when all calls of an answer have their results, before the
+// model is asked again.
+type Batch struct {
+	Agent Agent
+	// Turn and Step place the answer.
+	Turn, Step int
+	// Calls are in the order of the model.
+	Calls []Called
+}
+
+// Called is a call with its result.
+type Called struct {
+	ID, Name string
+	// Arguments are the model's text, which need not be JSON.
+	Arguments string
+	Result    tool.Result
+}
+
+// AfterCalls looks at the calls of an answer.
+type AfterCalls func(ctx context.Context, b Batch) (Onward, error)
+
+// Onward is what a hook on stopping or on calls says. The zero value lets things
+// take their course: a turn that would end ends, one that goes on goes on.
 type Onward struct {
 	// Prompt, when not "", is given to the model as a message, and the turn goes on.
 	Prompt string
@@ -110,6 +133,7 @@ type Hooks struct {
 	prompts  []hook[Admit]
 	keepers  []hook[Keep]
 	stops    []hook[Stop]
+	batches  []hook[AfterCalls]
 }
 
 type hook[F any] struct {
@@ -141,6 +165,11 @@ func (h *Hooks) OnStep(o *kernel.Owner, order int, name string, f Keep) error {
 // OnStop adds a hook on the end of turns until o is closed.
 func (h *Hooks) OnStop(o *kernel.Owner, order int, name string, f Stop) error {
 	return add(h, &h.stops, hook[Stop]{o, order, name, f})
+}
+
+// OnCalls adds a hook on the calls of an answer until o is closed.
+func (h *Hooks) OnCalls(o *kernel.Owner, order int, name string, f AfterCalls) error {
+	return add(h, &h.batches, hook[AfterCalls]{o, order, name, f})
 }
 
 func add[F any](h *Hooks, list *[]hook[F], one hook[F]) error {
@@ -255,11 +284,28 @@ func (h *Hooks) Stop(ctx context.Context, g kernel.Generation, s Stopping) (Onwa
 	if h == nil {
 		return Onward{}, nil
 	}
+	return onward(live(h, g, &h.stops), func(f Stop) (Onward, error) { return f(ctx, s) })
+}
+
+// HearsCalls reports whether there are hooks on the calls of an answer.
+func (h *Hooks) HearsCalls(g kernel.Generation) bool {
+	return h != nil && len(live(h, g, &h.batches)) > 0
+}
+
+// Calls asks the hooks on the calls of an answer, like Stop.
+func (h *Hooks) Calls(ctx context.Context, g kernel.Generation, b Batch) (Onward, error) {
+	if h == nil {
+		return Onward{}, nil
+	}
+	return onward(live(h, g, &h.batches), func(f AfterCalls) (Onward, error) { return f(ctx, b) })
+}
+
+func onward[F any](hooks []hook[F], ask func(F) (Onward, error)) (Onward, error) {
 	var all Onward
 	var errs []error
-	for _, x := range live(h, g, &h.stops) {
+	for _, x := range hooks {
 		err := contain(x.name, func() error {
-			o, err := x.f(ctx, s)
+			o, err := ask(x.f)
 			if err != nil {
 				return err
 			}

@@ -64,6 +64,9 @@ type Layer struct {
 	MCPServers  map[string]MCPServer
 	// Raw is the whole file as JSON, nil when there is none.
 	Raw json.RawMessage
+	// Unread: the files of this scope are not wanted (--setting-sources), nor is what
+	// stands beside them.
+	Unread bool
 	// ServersOnly marks a file of MCP servers alone, such as .mcp.json: it holds no
 	// rules, so that an Err of it takes nothing but servers away.
 	ServersOnly bool

@@ -11,10 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"dsh/kernel"
 	"dsh/kernel/command"
+	"dsh/kernel/content"
+	"dsh/kernel/settings"
 	"dsh/plugins/internal/contextfile"
 	"dsh/plugins/internal/frontmatter"
 	"dsh/plugins/internal/textfile"
@@ -36,51 +39,115 @@ type Commands struct {
 	ready    *kernel.Ready
 	log      *slog.Logger
 	registry *command.Registry
+	settings settings.Source // nil without
+	content  content.Source  // nil without
+
+	// loading is held while commands are read and registered, under held.
+	loading sync.Mutex
+	held    *kernel.Owner
 }
 
 // New makes the commands; start looks for files.
 func New(p Params) *Commands {
-	return &Commands{config: p.Config, home: p.Self.Home, owner: p.Self.Owner, ready: p.Self.Ready, log: p.Self.Log, registry: p.Registry}
+	return &Commands{config: p.Config, home: p.Self.Home, owner: p.Self.Owner, ready: p.Self.Ready, log: p.Self.Log, registry: p.Registry,
+		settings: p.Settings, content: p.Content}
 }
 
 // start lets a load task search, so that a disk that is slow delays nobody but
 // the first prompt.
-func (c *Commands) start() {
-	c.ready.Go("commands", false, func(ctx context.Context) error {
+func (c *Commands) start() error {
+	load := func(ctx context.Context) error {
 		cwd, err := os.Getwd()
 		if err != nil {
 			return fmt.Errorf("find commands: %w", err)
 		}
 		return c.load(ctx, cwd)
-	})
+	}
+	c.ready.Go("commands", false, load)
+	if c.content == nil {
+		return nil
+	}
+	return c.content.OnReload(c.owner, "commands", load)
 }
 
-// load registers all commands of a working directory, by name.
-func (c *Commands) load(ctx context.Context, cwd string) error {
-	byName := map[string]command.Command{}
-	var user []string
+// folderName is the folder of commands next to a settings file.
+const folderName = "commands"
+
+// places gives the folders of the user and of the project, low to high.
+func (c *Commands) places(cwd string) (user, project []string, err error) {
 	for _, name := range c.config.UserFolders {
 		dir, err := contextfile.Folder(c.home, name)
 		if err != nil {
-			return fmt.Errorf("find commands: %w", err)
+			return nil, nil, fmt.Errorf("find commands: %w", err)
 		}
 		user = append(user, dir)
-		if err := c.folder(ctx, dir, "", byName); err != nil {
+	}
+	for _, name := range c.config.ProjectFolders {
+		project = append(project, filepath.Join(cwd, name))
+	}
+	if c.settings == nil || !c.config.BesideSettings {
+		return user, project, nil
+	}
+	layers := c.settings.For(cwd)
+	if !settings.Reads(layers, settings.ScopeUser) {
+		user = nil
+	}
+	if !settings.Reads(layers, settings.ScopeProject) {
+		project = nil
+	}
+	for _, f := range settings.Folders(layers) {
+		list := &user
+		if f.Scope == settings.ScopeProject {
+			list = &project
+		}
+		if dir := filepath.Join(f.Dir, folderName); !slices.Contains(*list, dir) {
+			*list = append(*list, dir)
+		}
+	}
+	return user, project, nil
+}
+
+// load registers all commands of a working directory, by name, in the place of
+// those that it has registered before.
+func (c *Commands) load(ctx context.Context, cwd string) error {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	byName := map[string]command.Command{}
+	if c.content != nil {
+		for _, p := range c.content.Plugins() {
+			for _, path := range p.Commands {
+				if err := c.folder(ctx, path, p.Path, p, byName); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	user, project, err := c.places(cwd)
+	if err != nil {
+		return err
+	}
+	for _, dir := range user {
+		if err := c.folder(ctx, dir, "", nil, byName); err != nil {
 			return err
 		}
 	}
 	root := contextfile.Root(cwd)
-	for _, name := range c.config.ProjectFolders {
-		dir := filepath.Join(cwd, name)
+	for _, dir := range project {
 		if slices.Contains(user, dir) {
 			continue
 		}
-		if err := c.folder(ctx, dir, root, byName); err != nil {
+		if err := c.folder(ctx, dir, root, nil, byName); err != nil {
 			return err
 		}
 	}
+	if c.held != nil {
+		if err := c.held.Close(ctx); err != nil {
+			return fmt.Errorf("replace commands: %w", err)
+		}
+	}
+	c.held = c.owner.Child("commands")
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if err := c.registry.Register(c.owner, byName[name]); err != nil {
+		if err := c.registry.Register(c.held, byName[name]); err != nil {
 			if errors.Is(err, kernel.ErrClosed) {
 				return nil // the row has gone meanwhile
 			}
@@ -90,8 +157,9 @@ func (c *Commands) load(ctx context.Context, cwd string) error {
 	return nil
 }
 
-// folder adds the commands of a folder, those of names that are taken included.
-func (c *Commands) folder(ctx context.Context, dir, root string, byName map[string]command.Command) error {
+// folder adds the commands of a folder, those of names that are taken included. A
+// plugin may name a file, too.
+func (c *Commands) folder(ctx context.Context, dir, root string, p *content.Plugin, byName map[string]command.Command) error {
 	if info, err := contextfile.Find(dir); info == nil && err == nil {
 		return nil
 	}
@@ -115,6 +183,9 @@ func (c *Commands) folder(ctx context.Context, dir, root string, byName map[stri
 		if err != nil {
 			return fmt.Errorf("find commands: %w", err)
 		}
+		if rel == "." && !e.IsDir() {
+			rel = e.Name()
+		}
 		if e.IsDir() {
 			if strings.Count(filepath.ToSlash(rel), "/") >= maxDepth-1 || rel != "." && strings.HasPrefix(e.Name(), ".") {
 				return fs.SkipDir
@@ -129,7 +200,11 @@ func (c *Commands) folder(ctx context.Context, dir, root string, byName map[stri
 			leave(dir, fmt.Errorf("a folder may have %d commands; the rest is not read", c.config.MaxCommands))
 			return fs.SkipAll
 		}
-		one, err := c.command(file, root, strings.ReplaceAll(stem, "/", ":"))
+		name := strings.ReplaceAll(stem, "/", ":")
+		if p != nil {
+			name = p.Qualified(name)
+		}
+		one, err := c.command(file, root, name, p)
 		if err != nil {
 			leave(file, err)
 			return nil
@@ -140,7 +215,7 @@ func (c *Commands) folder(ctx context.Context, dir, root string, byName map[stri
 }
 
 // command makes the command of a file.
-func (c *Commands) command(file, root, name string) (command.Command, error) {
+func (c *Commands) command(file, root, name string, p *content.Plugin) (command.Command, error) {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }) {
 		return command.Command{}, fmt.Errorf("%q is no name of a command; use no white space", name)
 	}
@@ -163,7 +238,7 @@ func (c *Commands) command(file, root, name string) (command.Command, error) {
 			if err != nil {
 				return nil, err
 			}
-			text := expand(strings.TrimSpace(body), in.Args)
+			text := expand(p.Expand(strings.TrimSpace(body)), in.Args)
 			if text == "" {
 				return nil, fmt.Errorf("%s holds no text", file)
 			}

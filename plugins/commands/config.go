@@ -16,6 +16,10 @@ type Config struct {
 	// user's.
 	UserFolders    []string `json:"userFolders"`
 	ProjectFolders []string `json:"projectFolders"`
+	// BesideSettings has the folder commands next to each settings file of the user
+	// and of the project searched, too. Where the settings of one of them are not
+	// read, its commands are not, either.
+	BesideSettings bool `json:"besideSettings"`
 	// MaxCommands bounds the files of one folder, MaxBytes the text of one.
 	MaxCommands int `json:"maxCommands"`
 	MaxBytes    int `json:"maxBytes"`

@@ -5,8 +5,9 @@
 // in it is run.
 //
 // The commands of a process are one list, whatever the folders of its sessions:
-// those of the data folder and of the folder the process was started in, as they
-// were then (a reload looks again). The text of a command is read when it is
+// those of content plugins, which are called plugin:name, of the data folder and of
+// the folder the process was started in, as they were then (a reload looks again).
+// The text of a command is read when it is
 // used.
 package commands
 
@@ -15,13 +16,15 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/command"
+	"dsh/kernel/content"
+	"dsh/kernel/settings"
 )
 
 // Plugin is the row type "commands".
 var Plugin = kernel.Define("commands", "Makes slash commands of Markdown files.", defaults,
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Commands).start))
-	}, kernel.Needs[*command.Registry]())
+	}, kernel.Needs[*command.Registry](), kernel.Wants[settings.Source](), kernel.Wants[content.Source]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -30,4 +33,6 @@ type Params struct {
 	Self     kernel.Instance
 	Config   Config
 	Registry *command.Registry
+	Settings settings.Source `optional:"true"`
+	Content  content.Source  `optional:"true"`
 }

@@ -16,6 +16,10 @@ type Config struct {
 	// UserFolders hold files of the user's that hold everywhere, from general to
 	// specific: relative to the data folder, absolute, or ~/x.
 	UserFolders []string `json:"userFolders"`
+	// BesideSettings has the folders of the user's settings files hold such files, too,
+	// behind UserFolders. Where the settings of the user or of the project are not
+	// read, theirs are not, either.
+	BesideSettings bool `json:"besideSettings"`
 	// MaxBytes bounds one file with all that it imports, MaxTotalBytes all files of
 	// a session, in bytes; the most specific files come first in the second.
 	MaxBytes      int `json:"maxBytes"`

@@ -11,6 +11,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/settings"
 	"dsh/plugins/internal/contextfile"
 	"dsh/sdkproto"
 )
@@ -32,6 +33,8 @@ type Instructions struct {
 	notices *contextfile.Notices
 	// user are the folders of the user's own files.
 	user []string
+	// settings is nil where nothing stands beside settings files.
+	settings settings.Source
 }
 
 // New makes the source; register adds it to the hooks.
@@ -43,6 +46,9 @@ func New(p Params) (*Instructions, error) {
 			return nil, kernel.Invalid("userFolders", "%v", err)
 		}
 		i.user = append(i.user, dir)
+	}
+	if p.Config.BesideSettings {
+		i.settings = p.Settings
 	}
 	return i, nil
 }
@@ -130,12 +136,16 @@ func (i *Instructions) find(cwd string) []source {
 			list = append(list, source{file, real, info, root, user})
 		}
 	}
-	for _, dir := range i.user {
+	user, project := i.places(cwd)
+	for _, dir := range user {
 		real, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			continue // nothing is there
 		}
 		add(dir, real, true)
+	}
+	if !project {
+		return list
 	}
 	root := contextfile.Root(cwd)
 	here, err := filepath.EvalSymlinks(cwd)
@@ -153,6 +163,24 @@ func (i *Instructions) find(cwd string) []source {
 		add(dir, root, false)
 	}
 	return list
+}
+
+// places gives the folders of the user's files, and whether those of the project
+// are read.
+func (i *Instructions) places(cwd string) (user []string, project bool) {
+	if i.settings == nil {
+		return i.user, true
+	}
+	layers := i.settings.For(cwd)
+	if settings.Reads(layers, settings.ScopeUser) {
+		user = slices.Clone(i.user)
+	}
+	for _, f := range settings.Folders(layers) {
+		if f.Scope == settings.ScopeUser && !slices.Contains(user, f.Dir) {
+			user = append(user, f.Dir)
+		}
+	}
+	return user, settings.Reads(layers, settings.ScopeProject)
 }
 
 // read gives the text of a file with what it imports, at most so many bytes and

@@ -16,13 +16,14 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/settings"
 )
 
 // Plugin is the row type "instructions".
 var Plugin = kernel.Define("instructions", "Gives sessions the AGENTS.md and CLAUDE.md files of their folder.", defaults,
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Instructions).register))
-	}, kernel.Needs[*agent.Hooks]())
+	}, kernel.Needs[*agent.Hooks](), kernel.Wants[settings.Source]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -31,4 +32,6 @@ type Params struct {
 	Self   kernel.Instance
 	Config Config
 	Hooks  *agent.Hooks
+	// Settings say where the user's files are; nil leaves it to the config.
+	Settings settings.Source `optional:"true"`
 }

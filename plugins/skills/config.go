@@ -19,6 +19,10 @@ type Config struct {
 	// counts, and a project's before the user's.
 	UserFolders    []string `json:"userFolders"`
 	ProjectFolders []string `json:"projectFolders"`
+	// BesideSettings has the folder skills next to each settings file of the user and
+	// of the project searched, too. Where the settings of one of them are not read,
+	// its skills are not, either.
+	BesideSettings bool `json:"besideSettings"`
 	// MaxSkills bounds the skills of one folder, MaxCatalogBytes the list that the
 	// model is shown, and MaxBytes the text of one skill.
 	MaxSkills       int `json:"maxSkills"`

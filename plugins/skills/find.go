@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"dsh/kernel/content"
+	"dsh/kernel/settings"
 	"dsh/plugins/internal/contextfile"
 	"dsh/plugins/internal/frontmatter"
 	"dsh/plugins/internal/textfile"
@@ -29,6 +31,8 @@ type skill struct {
 	name, description string
 	// file is SKILL.md where it was found, real where that leads.
 	file, real string
+	// plugin is the one that it belongs to, nil for none.
+	plugin *content.Plugin
 }
 
 // head is what the head of a SKILL.md says.
@@ -40,13 +44,20 @@ type head struct {
 // find lists the skills of a working directory by name.
 func (s *Skills) find(cwd string) []skill {
 	byName := map[string]skill{}
-	for _, dir := range s.user {
-		s.folder(dir, "", byName)
+	if s.content != nil {
+		for _, p := range s.content.Plugins() {
+			for _, dir := range p.Skills {
+				s.folder(dir, p.Path, p, byName)
+			}
+		}
+	}
+	user, project := s.places(cwd)
+	for _, dir := range user {
+		s.folder(dir, "", nil, byName)
 	}
 	root := ""
-	for _, name := range s.config.ProjectFolders {
-		dir := filepath.Join(cwd, name)
-		if slices.Contains(s.user, dir) {
+	for _, dir := range project {
+		if slices.Contains(user, dir) {
 			continue
 		}
 		info, err := contextfile.Find(dir)
@@ -56,7 +67,7 @@ func (s *Skills) find(cwd string) []skill {
 		if root == "" {
 			root = contextfile.Root(cwd)
 		}
-		s.folder(dir, root, byName)
+		s.folder(dir, root, nil, byName)
 	}
 	found := make([]skill, 0, len(byName))
 	for _, one := range byName {
@@ -66,8 +77,39 @@ func (s *Skills) find(cwd string) []skill {
 	return found
 }
 
+// folderName is the folder of skills next to a settings file.
+const folderName = "skills"
+
+// places gives the folders of the user and of the project, low to high.
+func (s *Skills) places(cwd string) (user, project []string) {
+	user = s.user
+	for _, name := range s.config.ProjectFolders {
+		project = append(project, filepath.Join(cwd, name))
+	}
+	if s.settings == nil || !s.config.BesideSettings {
+		return user, project
+	}
+	layers := s.settings.For(cwd)
+	if !settings.Reads(layers, settings.ScopeUser) {
+		user = nil
+	}
+	if !settings.Reads(layers, settings.ScopeProject) {
+		project = nil
+	}
+	for _, f := range settings.Folders(layers) {
+		list := &user
+		if f.Scope == settings.ScopeProject {
+			list = &project
+		}
+		if dir := filepath.Join(f.Dir, folderName); !slices.Contains(*list, dir) {
+			*list = append(slices.Clip(*list), dir)
+		}
+	}
+	return user, project
+}
+
 // folder adds the skills of a folder, those of names that are taken included.
-func (s *Skills) folder(dir, root string, byName map[string]skill) {
+func (s *Skills) folder(dir, root string, p *content.Plugin, byName map[string]skill) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -100,7 +142,11 @@ func (s *Skills) folder(dir, root string, byName map[string]skill) {
 			s.notices.Warn("a skill is left out", file, h.err)
 			continue
 		}
-		byName[h.name] = skill{h.name, h.description, file, real}
+		name := h.name
+		if p != nil {
+			name = p.Qualified(name)
+		}
+		byName[name] = skill{name, h.description, file, real, p}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package skills offers the model instructions for special tasks, which it reads
 // when it needs them. A skill is a folder with a file SKILL.md, whose head says
-// name and description; they lie in the data folder and in the working directory
-// of a session.
+// name and description; they lie in the data folder, in the working directory
+// of a session, and in content plugins, whose skills are called plugin:name.
 //
 // The catalogue, names and descriptions, is a message in front of the first
 // prompt and again when it has changed (spec jsonrpc 10.7); the tool skill, or
@@ -16,6 +16,8 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/content"
+	"dsh/kernel/settings"
 	"dsh/kernel/tool"
 )
 
@@ -23,7 +25,8 @@ import (
 var Plugin = kernel.Define("skills", "Offers the skills of the user and of a workspace to the model.", defaults,
 	func(kernel.Instance, Config) fx.Option {
 		return fx.Options(fx.Provide(New, fx.Private), fx.Invoke((*Skills).register))
-	}, kernel.Needs[*agent.Hooks](), kernel.Needs[*tool.Registry](), kernel.Wants[*agent.Definitions]())
+	}, kernel.Needs[*agent.Hooks](), kernel.Needs[*tool.Registry](), kernel.Wants[*agent.Definitions](),
+	kernel.Wants[settings.Source](), kernel.Wants[content.Source]())
 
 // Params is what New takes from the composition.
 type Params struct {
@@ -34,5 +37,7 @@ type Params struct {
 	Hooks  *agent.Hooks
 	Tools  *tool.Registry
 	// Kinds of agents may name skills that they have from the start.
-	Kinds *agent.Definitions `optional:"true"`
+	Kinds    *agent.Definitions `optional:"true"`
+	Settings settings.Source    `optional:"true"`
+	Content  content.Source     `optional:"true"`
 }

@@ -26,6 +26,9 @@ func (s *Skills) preload(_ context.Context, o agent.Opening) ([]sdkproto.Message
 	var texts []string
 	for _, name := range kind.Skills {
 		i := slices.IndexFunc(found, func(one skill) bool { return one.name == name })
+		if plugin, _, ok := strings.Cut(kind.Name, ":"); ok && i < 0 { // a plugin's agent means its plugin's skill
+			i = slices.IndexFunc(found, func(one skill) bool { return one.plugin != nil && one.name == plugin+":"+name })
+		}
 		if i < 0 {
 			s.notices.Warn("a skill of a kind of agents is left out", kind.Name+": "+clip(name), errors.New("there is no such skill"))
 			continue

@@ -11,7 +11,9 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/content"
 	"dsh/kernel/profile"
+	"dsh/kernel/settings"
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/contextfile"
 	"dsh/plugins/internal/dialect"
@@ -30,16 +32,19 @@ const (
 
 // Skills offers a catalogue and the tool that reads from it.
 type Skills struct {
-	config  Config
-	owner   *kernel.Owner
-	log     *slog.Logger
-	hooks   *agent.Hooks
-	tools   *tool.Registry
-	kinds   *agent.Definitions // nil without
-	notices *contextfile.Notices
-	heads   contextfile.Cache[head]
-	user    []string
-	read    tool.Tool
+	config Config
+	owner  *kernel.Owner
+	log    *slog.Logger
+	hooks  *agent.Hooks
+	tools  *tool.Registry
+	kinds  *agent.Definitions // nil without
+	// settings and content may be nil.
+	settings settings.Source
+	content  content.Source
+	notices  *contextfile.Notices
+	heads    contextfile.Cache[head]
+	user     []string
+	read     tool.Tool
 	// toolName is what the tool is called.
 	toolName string
 }
@@ -54,6 +59,7 @@ type request struct {
 func New(p Params) (*Skills, error) {
 	s := &Skills{
 		config: p.Config, owner: p.Self.Owner, log: p.Self.Log, hooks: p.Hooks, tools: p.Tools, kinds: p.Kinds,
+		settings: p.Settings, content: p.Content,
 		notices: contextfile.NewNotices(p.Self.Log), toolName: "skill",
 	}
 	for _, name := range p.Config.UserFolders {
@@ -109,8 +115,21 @@ func (s *Skills) claude(spec tool.Spec) {
 }
 
 func (s *Skills) register() error {
+	if s.content != nil {
+		if err := s.content.OfferSkills(s.owner, s.list); err != nil {
+			return err
+		}
+	}
 	return errors.Join(s.tools.Register(s.owner, s.read), s.hooks.OnContext(s.owner, order, "skills", s.context),
 		s.hooks.OnContext(s.owner, order+1, "skills of a kind", s.preload))
+}
+
+// list gives the skills of a folder for people.
+func (s *Skills) list(cwd string) (list []content.Skill) {
+	for _, one := range s.find(cwd) {
+		list = append(list, content.Skill{Name: one.name, Description: one.description})
+	}
+	return list
 }
 
 // context gives the catalogue to sessions whose model has the tool.
@@ -187,7 +206,7 @@ func (s *Skills) text(one skill) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "The skill %s. Its files are in the folder %s; relative paths in it are meant from there.\n\n", one.name, filepath.Dir(one.file))
-	b.WriteString(strings.TrimSpace(body))
+	b.WriteString(strings.TrimSpace(one.plugin.Expand(body)))
 	if cut {
 		fmt.Fprintf(&b, "\n\n[cut here at %d bytes; read the rest in %s]", s.config.MaxBytes, one.file)
 	}

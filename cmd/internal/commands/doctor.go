@@ -121,6 +121,7 @@ func (p Set) diagnose(ctx context.Context) []check {
 	}
 	if loaded != nil {
 		checks = append(checks, checkShells(loaded)...)
+		checks = append(checks, checkContent(loaded)...)
 	}
 	return append(checks, checkProgram("git", "models like to run it; install it"),
 		checkProgram("rg", "models like to run it; the tools grep and glob work without it"), checkDescriptors())

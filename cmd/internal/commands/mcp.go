@@ -55,7 +55,7 @@ func scopes() []string {
 }
 
 func scopeFlag(c *cobra.Command, scope *string, value, usage string) {
-	c.Flags().StringVar(scope, "scope", value, usage)
+	c.Flags().StringVarP(scope, "scope", "s", value, usage)
 	complete(c, "scope", scopes())
 }
 
@@ -89,9 +89,9 @@ stand in the file.`,
 		},
 	}
 	scopeFlag(c, &scope, usersettings.ScopeUser, "`scope`: user, project or local")
-	c.Flags().StringVar(&transport, "transport", "", "`transport`: stdio, http or sse (default: stdio for a command, http for a URL)")
-	c.Flags().StringArrayVar(&env, "env", nil, "a variable for the command: `NAME=VALUE`; may be repeated")
-	c.Flags().StringArrayVar(&headers, "header", nil, "a header of each request: `'NAME: VALUE'`; may be repeated")
+	c.Flags().StringVarP(&transport, "transport", "t", "", "`transport`: stdio, http or sse (default: stdio for a command, http for a URL)")
+	c.Flags().StringArrayVarP(&env, "env", "e", nil, "a variable for the command: `NAME=VALUE`; may be repeated")
+	c.Flags().StringArrayVarP(&headers, "header", "H", nil, "a header of each request: `'NAME: VALUE'`; may be repeated")
 	complete(c, "transport", transports())
 	return c
 }

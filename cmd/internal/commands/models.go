@@ -8,6 +8,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/llm"
 	"dsh/kernel/profile"
+	usersettings "dsh/kernel/settings"
 	"dsh/plugins"
 	"dsh/plugins/models"
 	"dsh/plugins/streamjson"
@@ -31,15 +32,33 @@ func (p Set) checkModels(ctx context.Context, loaded *profile.Profile) []check {
 	defer func() { _ = k.Stop() }() // nothing was started
 	catalogue, _ := kernel.Seam[llm.Models](k)
 	format, model := frontModel(loaded)
+	from := ""
+	if model == "" {
+		model = p.settingsModel(ctx)
+		if model != "" {
+			from = ", as the settings files say"
+		}
+	}
 	route, err := catalogue.Resolve(format, model)
 	if err != nil {
 		c.Detail = err.Error()
 		return []check{c}
 	}
 	c.Status, c.Fix = checkOK, ""
-	c.Detail = fmt.Sprintf("%s of provider %s answers; credential: %s", route.Model, route.Provider, catalogue.Credential(route))
+	c.Detail = fmt.Sprintf("%s of provider %s answers%s; credential: %s", route.Model, route.Provider, from, catalogue.Credential(route))
 	rule := modelRule(loaded)
 	return []check{c, {Name: "--api-format", Status: checkOK, Detail: strings.Join(rule, " "), lines: rule}}
+}
+
+// settingsModel is the model that the settings files of this folder name, which
+// counts where the profile names none (spec stream-json 7.4); "" without settings.
+func (p Set) settingsModel(ctx context.Context) (model string) {
+	// A profile without settings, and files that cannot be read, name no model.
+	_ = p.withSettings(ctx, func(layers []usersettings.Layer) error {
+		model = usersettings.Text(layers, "model")
+		return nil
+	})
+	return model
 }
 
 // frontModel is what the row of the front end says about the model.

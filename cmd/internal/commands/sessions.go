@@ -2,11 +2,13 @@ package commands
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/session"
 	"dsh/plugins"
+	"dsh/plugins/streamjson/transcript"
 	"dsh/sdkproto"
 )
 
@@ -62,6 +65,9 @@ func (p Set) sessionsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the sessions of this folder, newest first",
+		Long: `list shows the sessions that the profile keeps and those that have only a transcript
+where the Agent SDKs look, such as one that another program has made. The latter can
+be resumed like the others by dcl --resume, which then keeps them, too.`,
 		Example: `  dsh sessions list
   dsh sessions list --all --json`,
 		Args: cobra.NoArgs,
@@ -82,6 +88,31 @@ func (p Set) sessionsList() *cobra.Command {
 type listed struct {
 	session.Header
 	Title string `json:"title,omitzero"`
+	// Transcript is the file of a session that is nowhere else.
+	Transcript string `json:"transcript,omitzero"`
+}
+
+// withTranscripts adds to the stored sessions those that have only a transcript of
+// the SDKs, newest first. A name in a transcript goes ahead of other titles: the
+// SDKs rename a session there alone (spec stream-json 10.2).
+func withTranscripts(stored []listed, transcripts []transcript.Info) []listed {
+	known := map[string]int{}
+	for i := range stored {
+		known[stored[i].ID] = i
+	}
+	for _, t := range transcripts {
+		if i, ok := known[t.SessionID]; ok {
+			stored[i].Title = cmp.Or(t.Named, stored[i].Title, t.Title)
+			continue
+		}
+		known[t.SessionID] = len(stored)
+		stored = append(stored, listed{
+			Header: session.Header{ID: t.SessionID, CreatedAt: t.Created.UnixMilli(), CWD: t.CWD},
+			Title:  cmp.Or(t.Named, t.Title), Transcript: t.Path,
+		})
+	}
+	slices.SortStableFunc(stored, func(a, b listed) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
+	return stored
 }
 
 func (p Set) listSessions(ctx context.Context, cwd string, all, asJSON bool) error {
@@ -105,7 +136,11 @@ func (p Set) listSessions(ctx context.Context, cwd string, all, asJSON bool) err
 			if err != nil {
 				p.Say("%v", err)
 			}
-			found = append(found, listed{h, title})
+			found = append(found, listed{Header: h, Title: title})
+		}
+		found = withTranscripts(found, transcript.List(cwd))
+		for i := range found {
+			found[i].Title = strings.Join(strings.Fields(found[i].Title), " ")
 		}
 		return nil
 	})
@@ -137,33 +172,34 @@ func (p Set) listSessions(ctx context.Context, cwd string, all, asJSON bool) err
 
 func stamp(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02 15:04:05") }
 
-// errEnough ends a reading that has what it wants.
-var errEnough = errors.New("enough was read")
-
-// titleEvents is how far into a log a title is looked for: it comes with the
-// first prompt.
-const titleEvents = 200
-
-// titleOf gives the title a session had first; "" for none.
+// titleOf gives the title a session had last; "" for none.
 func titleOf(ctx context.Context, store session.Store, id string) (title string, err error) {
-	err = store.Read(ctx, id, 0, func(r *session.Record) error {
-		if r.Event.Type == sdkproto.TypeSessionTitle {
-			t, err := session.Decode[sdkproto.SessionTitle](r)
-			if err != nil {
-				return err
-			}
-			title = strings.Join(strings.Fields(t.Title), " ")
-			return errEnough
-		}
-		if r.Event.Seq >= titleEvents {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
+	if t, ok := store.(session.Titler); ok {
+		return t.Title(ctx, id)
 	}
+	err = store.Read(ctx, id, 0, func(r *session.Record) error {
+		if r.Event.Type != sdkproto.TypeSessionTitle {
+			return nil
+		}
+		t, err := session.Decode[sdkproto.SessionTitle](r)
+		title = t.Title
+		return err
+	})
 	return title, err
+}
+
+// elsewhere says of a session that is not stored where it is, if it has a
+// transcript.
+func elsewhere(err error, id string) error {
+	if !errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	for _, t := range transcript.List("") {
+		if t.SessionID == id {
+			return fmt.Errorf("%w; it has only the transcript %s, which dcl --resume %s takes up", err, t.Path, id)
+		}
+	}
+	return err
 }
 
 func (p Set) sessionsShow() *cobra.Command {
@@ -182,11 +218,11 @@ shortened. --events prints its events as they are, one on each line.`,
 			return p.withStore(ctx, func(store session.Store) error {
 				out := bufio.NewWriter(p.Pair.Out)
 				if events {
-					return errors.Join(writeEvents(ctx, out, store, args[0]), out.Flush())
+					return errors.Join(elsewhere(writeEvents(ctx, out, store, args[0]), args[0]), out.Flush())
 				}
 				h, err := store.Header(ctx, args[0])
 				if err != nil {
-					return err
+					return elsewhere(err, args[0])
 				}
 				s := NewScreen(out)
 				s.Line("session %s\ncreated %s in %s", h.ID, stamp(h.CreatedAt), h.CWD)
@@ -237,7 +273,7 @@ func (p Set) sessionsExport() *cobra.Command {
 			return p.withStore(ctx, func(store session.Store) error {
 				h, err := store.Header(ctx, args[0])
 				if err != nil {
-					return err
+					return elsewhere(err, args[0])
 				}
 				return p.Output(file, func(w io.Writer) error { return write(ctx, w, store, h) })
 			})
@@ -289,7 +325,7 @@ func (p Set) deleteSessions(ctx context.Context, store session.Store, ids []stri
 	for _, id := range ids {
 		// A session whose head cannot be read may be deleted all the same.
 		if _, err := store.Header(ctx, id); errors.Is(err, session.ErrNotFound) {
-			errs = append(errs, err)
+			errs = append(errs, elsewhere(err, id))
 		}
 	}
 	if len(errs) > 0 {

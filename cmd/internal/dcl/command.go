@@ -21,6 +21,7 @@ func listed() [][2]string {
 		{"doctor", "say what is missing on this machine, and which model would answer"},
 		{"mcp", "add, list, show and remove MCP servers"},
 		{"permissions", "say what would become of a call, and which rule decides"},
+		{"plugin", "install, list, check and remove plugins"},
 		{"profiles", "list the profiles, or check some"},
 		{"sessions", "list, show, export and delete stored sessions"},
 		{"trust", "say which folders may widen rights by their settings"},
@@ -52,7 +53,7 @@ func (p *program) run(ctx context.Context) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return launch.Usage(err) })
 	p.PersistentFlags(root)
 	root.PersistentFlags().StringVar(&p.Flags.Home, "data-dir", "", "the same as --home")
-	root.AddCommand(p.Doctor(), p.MCP(), p.Permissions(), p.Profiles(), p.Sessions(), p.Trust(), p.Version())
+	root.AddCommand(p.Doctor(), p.MCP(), p.Permissions(), p.ContentPlugin(), p.Profiles(), p.Sessions(), p.Trust(), p.Version())
 	root.SetHelpCommand(commands.Help())
 	root.InitDefaultCompletionCmd()
 	commands.Strict(root)

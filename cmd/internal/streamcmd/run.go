@@ -108,6 +108,7 @@ func (s *Surface) start(ctx context.Context, line *streamflags.Line) int {
 	}
 	defer closeLog()
 	opts.Log = log
+	opts.Reread = s.reread(loaded)
 	if !line.Stream() && !line.Prompted && s.Pair.Terminal() {
 		s.Say("type the prompt; the end of input (Ctrl-D) sends it")
 	}
@@ -121,6 +122,27 @@ func (s *Surface) start(ctx context.Context, line *streamflags.Line) int {
 		return s.unstarted(line, said.reason(s.Name))
 	}
 	return code
+}
+
+// reread loads the profile again as the command line has it. Variables are those of
+// the start: what settings and the client have set since is for programs.
+func (s *Surface) reread(loaded *profile.Profile) func(context.Context) (*profile.Profile, error) {
+	env := os.Environ()
+	return func(context.Context) (*profile.Profile, error) {
+		p := launch.Program{Name: s.Name, Default: s.Default, Flags: s.Flags, Env: func(name string) (string, bool) {
+			for _, one := range env {
+				if value, ok := strings.CutPrefix(one, name+"="); ok {
+					return value, true
+				}
+			}
+			return "", false
+		}}
+		again, err := p.LoadProfile(p.Flags.Profile)
+		if err == nil && again.Settings.Home != loaded.Settings.Home {
+			err = fmt.Errorf("the data folder cannot change from %s to %s while the process runs; restart it", loaded.Settings.Home, again.Settings.Home)
+		}
+		return again, err
+	}
 }
 
 // compose loads the profile. end removes what was made for this run alone.
@@ -141,6 +163,8 @@ func (s *Surface) compose(line *streamflags.Line) (loaded *profile.Profile, end 
 		end = func() { _ = os.RemoveAll(dir) } // only temporary files are left behind
 		s.Flags.Sets = append(s.Flags.Sets, "store.dir="+string(wirejson.AppendString(nil, dir)))
 		s.Flags.SetNames["store.dir"] = "--no-session-persistence"
+		s.Flags.Sets = append(s.Flags.Sets, "front.transcripts=false")
+		s.Flags.SetNames["front.transcripts"] = "--no-session-persistence"
 	}
 	loaded, err = s.LoadProfile(s.Flags.Profile)
 	bare := loaded

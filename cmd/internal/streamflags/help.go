@@ -35,6 +35,10 @@ protocol on standard input and output, or a script with one prompt.
 A value stands behind its flag or behind an equals sign. Lists go on until the next
 flag; -- ends the flags. Most flags set one key of a row of the profile, which is
 named in brackets; --dump-config shows them all.
+
+A prompt that begins with a slash and a word is a command: /clear, /compact,
+/context, /cost, /help and /model are built in, and files, skills and plugins add
+others. The prompt /help lists them.
 `)
 	return b.String()
 }

@@ -260,6 +260,7 @@ func (l *Line) conflicts() (errs []error) {
 	add(l.given("resume") && l.on("continue"), "--resume and --continue exclude each other")
 	add(l.given("session-id") && (l.given("resume") || l.on("continue")) && !l.on("fork-session"),
 		"--session-id is the id of a new session: with --resume or --continue it needs --fork-session")
+	add(l.last("resume-session-at") != "" && !l.given("resume") && !l.on("continue"), "--resume-session-at needs --resume or --continue")
 	for _, name := range []string{"system-prompt", "append-system-prompt"} {
 		add(l.given(name) && l.given(name+"-file"), "--%s and --%s-file exclude each other", name, name)
 	}

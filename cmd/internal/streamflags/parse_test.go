@@ -25,7 +25,7 @@ func overridesOf(t *testing.T, args []string) []string {
 		t.Fatalf("%q: %v", args, err)
 	}
 	for _, set := range sets {
-		if key, _, _ := strings.Cut(set, "="); names[key] == "" && !slices.Contains(l.Sets, set) {
+		if key, _, _ := strings.Cut(set, "="); names[strings.TrimRight(key, ":+")] == "" && !slices.Contains(l.Sets, set) {
 			t.Errorf("nothing says where %s comes from", set)
 		}
 	}
@@ -67,11 +67,14 @@ func TestGrammar(t *testing.T) {
 		"resume, two tokens":    {"--resume|" + id, `front.resume="` + id + `"`},
 		"resume, short":         {"-r|" + id, `front.resume="` + id + `"`},
 		"continue":              {"-c", `front.continue=true`},
-		"name":                  {"-n|title", ``},
+		"name":                  {"-n|title", `front.name="title"`},
 		"session id":            {"--session-id=" + strings.ToUpper(id), `front.sessionId="` + id + `"`},
 		"fork":                  {"--resume=x|--fork-session|--session-id=" + id, `front.sessionId="` + id + `"|front.forkSession=true|front.resume="x"`},
-		"drops nothing":         {"--resume=x|--resume-drops-turn=", `front.resume="x"`},
-		"numbers":               {"--max-turns|3|--max-budget-usd|0.5|--max-thinking-tokens=0", `front.maxThinkingTokens=0|front.maxTurns=3|front.maxBudgetUsd=0.5`},
+		"drops nothing":         {"--resume=x|--resume-drops-turn=", `front.resumeDropsTurn=""|front.resume="x"`},
+		"at an entry":           {"--resume=x|--resume-session-at=y|--resume-drops-turn=z", `front.resumeDropsTurn="z"|front.resume="x"|front.resumeAt="y"`},
+		"mirror":                {"--session-mirror", `front.sessionMirror=true`},
+		"plugins":               {"--plugin-dir|a|--plugin-dir=b|--plugin-dir-no-mcp|c", `content.folders=["a","b"]|content.foldersWithoutServers=["c"]`},
+		"numbers":               {"--max-turns|3|--max-budget-usd|0.5|--max-thinking-tokens=0", `front.maxThinkingTokens=0|front.maxTurns=3|budget.process.usd=0.5`},
 		"thinking disabled":     {"--thinking|disabled", `front.maxThinkingTokens=0`},
 		"thinking adaptive":     {"--thinking|adaptive", ``},
 		"fallback":              {"--fallback-model|a, b", `front.fallbackModels=["a","b"]`},
@@ -85,7 +88,7 @@ func TestGrammar(t *testing.T) {
 		"no sources":            {"--setting-sources=", `settings.sources=[]`},
 		"sources":               {"--setting-sources=user,project", `settings.sources=["user","project"]`},
 		"settings":              {`--settings|{"model":"m"}`, `settings.flags={"model":"m"}`},
-		"schema":                {`--json-schema={"type":"object"}`, `front.jsonSchema={"type":"object"}`},
+		"schema":                {`--json-schema={"type":"object"}`, `front.jsonSchema:={"type":"object"}`},
 		"strict":                {"--strict-mcp-config", `mcp.settings=false`},
 		"api format":            {"--api-format|anthropic|--data-dir|/p", `front.apiFormat="anthropic"`},
 		"own sets come last":    {"--set|front.model=x|--set|loop.maxSteps=3|--model|m", `front.model="m"|front.model=x|loop.maxSteps=3`},
@@ -216,6 +219,7 @@ func TestMistakes(t *testing.T) {
 		"--session-id=" + id + "|-c":               "--session-id is the id of a new session: with --resume or --continue it needs --fork-session",
 		"--resume":                                 "--resume needs the id of a session; --continue takes the newest one of this folder",
 		"--resume=":                                "--resume needs the id of a session; --continue takes the newest one of this folder",
+		"--resume-session-at=y":                    "--resume-session-at needs --resume or --continue",
 		"-c|-r|x":                                  "--resume and --continue exclude each other",
 		"--json-schema|{":                          "--json-schema is no JSON object: ",
 		"--json-schema|[]":                         "--json-schema is no JSON object: ",
@@ -262,8 +266,6 @@ func TestUnusableFiles(t *testing.T) {
 		"--settings|{]":                                  "--settings: is no JSON object: ",
 		"--system-prompt-file|" + dir + "/none":          "--system-prompt-file: stat " + dir + "/none: ",
 		"--add-dir|" + broken:                            "--add-dir: " + broken + " is no folder",
-		"--resume=x|--resume-session-at=y":               "--resume-session-at: a session is resumed as a whole",
-		"--resume=x|--resume-drops-turn=y":               "--resume-drops-turn: a session is resumed as a whole",
 	} {
 		t.Run(args, func(t *testing.T) {
 			l, err := Parse(strings.Split(args, "|"), false)
@@ -324,13 +326,12 @@ func TestFormats(t *testing.T) {
 
 // The notes name exactly what somebody waits for in vain.
 func TestNotes(t *testing.T) {
-	l, err := Parse([]string{"--verbose", "--session-mirror", "--plugin-dir", "/p", "--await-claim"}, false)
+	l, err := Parse([]string{"--verbose", "--session-mirror", "--worktree", "--await-claim"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"--session-mirror has no effect: transcripts are not mirrored to the client",
-		"--plugin-dir has no effect: plugins of this form are not loaded",
+		"--worktree has no effect: the session works in the folder that it is started in",
 	}
 	if diff := cmp.Diff(want, l.Notes); diff != "" {
 		t.Error(diff)

@@ -29,7 +29,11 @@ func (l *Line) Overrides() (sets []string, names map[string]string, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("--%s %w", f.name, err)
 		}
-		o.set(f.name, f.key, value)
+		how := "="
+		if f.form == formSchema {
+			how = ":=" // a schema is one value, and null in it means null
+		}
+		o.put(f.name, f.key, how, value)
 	}
 	o.set("input-format", "front.inputFormat", quote(l.Input))
 	o.set("output-format", "front.outputFormat", quote(l.Output))
@@ -53,8 +57,11 @@ type overrides struct {
 }
 
 // set gives a key its value on account of a flag, or of the prompt for "".
-func (o *overrides) set(flag, key, json string) {
-	o.sets = append(o.sets, key+"="+json)
+func (o *overrides) set(flag, key, json string) { o.put(flag, key, "=", json) }
+
+// put is set with the operator of profile.Options.Sets.
+func (o *overrides) put(flag, key, how, json string) {
+	o.sets = append(o.sets, key+how+json)
 	o.names[key] = "--" + flag
 	if flag == "" {
 		o.names[key] = "the prompt"
@@ -164,19 +171,15 @@ func (o *overrides) permissions() {
 		}
 		folders = append(folders, abs)
 	}
-	o.set("add-dir", "permissions.additionalDirectories", list(folders))
+	o.put("add-dir", "permissions.additionalDirectories", "+=", list(folders))
 }
 
 func (o *overrides) session() {
 	if o.line.given("resume") {
 		o.set("resume", "front.resume", quote(o.line.last("resume")))
 	}
-	for _, flag := range []string{"resume-session-at", "resume-drops-turn"} {
-		if o.line.last(flag) != "" {
-			// To go on with all of it would be another conversation than the one that
-			// was asked for.
-			o.fail(flag, errors.New("a session is resumed as a whole; resume it without the flag"))
-		}
+	if at := o.line.last("resume-session-at"); at != "" {
+		o.set("resume-session-at", "front.resumeAt", quote(at))
 	}
 	if o.line.on("disable-slash-commands") {
 		o.set("disable-slash-commands", "commands.enabled", "false")

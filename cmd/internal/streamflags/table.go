@@ -70,7 +70,7 @@ const (
 	groupPrompt      = "System prompt and agents"
 	groupPermissions = "Tools and permissions"
 	groupSession     = "Session"
-	groupSources     = "Settings and MCP servers"
+	groupSources     = "Settings, plugins and MCP servers"
 	groupOutput      = "What is written besides"
 	groupProgram     = "This program"
 	groupIgnored     = "Accepted without effect"
@@ -122,7 +122,7 @@ func table() []flag {
 			usage: "what an Anthropic model shows of its thinking: summarized or omitted"},
 		{name: "betas", kind: kindList, form: formWords, key: "anthropic.betas", value: "NAMES", group: groupModel, usage: "beta features of the Anthropic API"},
 		{name: "max-turns", kind: kindValue, form: formCount, key: "front.maxTurns", value: "N", group: groupModel, usage: "model requests of one turn"},
-		{name: "max-budget-usd", kind: kindValue, form: formMoney, key: "front.maxBudgetUsd", value: "USD", group: groupModel, usage: "what the process may cost"},
+		{name: "max-budget-usd", kind: kindValue, form: formMoney, key: "budget.process.usd", value: "USD", group: groupModel, usage: "what the process may cost"},
 		{name: "json-schema", kind: kindValue, form: formSchema, key: "front.jsonSchema", value: "JSON", group: groupModel, usage: "a JSON Schema that the result has to match"},
 
 		{name: "system-prompt", kind: kindValue, form: formSpecial, key: "front.systemPrompt", value: "TEXT", group: groupPrompt, usage: "takes the place of the system prompt; empty is none"},
@@ -149,8 +149,9 @@ func table() []flag {
 		{name: "resume", others: []string{"r"}, kind: kindOptional, form: formSpecial, key: "front.resume", value: "ID", group: groupSession, usage: "go on with a session"},
 		{name: "continue", others: []string{"c"}, form: formTrue, key: "front.continue", group: groupSession, usage: "go on with the newest session of this folder"},
 		{name: "fork-session", form: formTrue, key: "front.forkSession", group: groupSession, usage: "with --resume and --continue: under a new id"},
-		{name: "resume-session-at", kind: kindValue, form: formSpecial, value: "UUID", group: groupSession, usage: "go on behind this message"},
-		{name: "resume-drops-turn", kind: kindValue, form: formSpecial, value: "UUID", group: groupSession, usage: "the turn that this drops"},
+		{name: "resume-session-at", kind: kindValue, form: formSpecial, key: "front.resumeAt", value: "UUID", group: groupSession, usage: "with --resume and --continue: go on behind this message"},
+		{name: "resume-drops-turn", kind: kindValue, form: formText, key: "front.resumeDropsTurn", value: "UUID", group: groupSession, usage: "refuse it where more goes than the turn of this prompt; empty: where anything goes"},
+		{name: "name", others: []string{"n"}, kind: kindValue, key: "front.name", value: "TEXT", group: groupSession, usage: "a name for the session, for listings"},
 		{name: "no-session-persistence", form: formSpecial, key: "store.dir", group: groupSession, usage: "keep the session only while the process runs"},
 
 		{name: "settings", kind: kindValue, form: formSpecial, key: "settings.flags", value: "FILE|JSON", group: groupSources, usage: "settings above those of all files"},
@@ -158,10 +159,13 @@ func table() []flag {
 		{name: "managed-settings", kind: kindValue, form: formSpecial, key: "settings.flags", value: "JSON", group: groupSources, usage: "settings above those of --settings"},
 		{name: "mcp-config", kind: kindList, form: formSpecial, key: "mcp.servers", value: "FILE|JSON", group: groupSources, usage: `MCP servers: {"mcpServers":{NAME:SERVER}}`},
 		{name: "strict-mcp-config", form: formSpecial, key: "mcp.settings", group: groupSources, usage: "only the MCP servers of --mcp-config"},
+		{name: "plugin-dir", kind: kindEach, form: formTexts, key: "content.folders", value: "FOLDER", group: groupSources, usage: "a plugin: a folder with commands, agents, skills, hooks or MCP servers"},
+		{name: "plugin-dir-no-mcp", kind: kindEach, form: formTexts, key: "content.foldersWithoutServers", value: "FOLDER", group: groupSources, usage: "the same, without its MCP servers"},
 		{name: "disable-slash-commands", form: formSpecial, group: groupSources, usage: "no commands and skills"},
 
 		{name: "include-partial-messages", form: formTrue, key: "front.includePartialMessages", group: groupOutput, usage: "answers piece by piece, as stream_event"},
 		{name: "include-hook-events", form: formTrue, key: "front.includeHookEvents", group: groupOutput, usage: "the life of hooks"},
+		{name: "session-mirror", form: formTrue, key: "front.sessionMirror", group: groupOutput, usage: "what is added to the transcripts, as transcript_mirror"},
 		{name: "replay-user-messages", form: formTrue, key: "front.replayUserMessages", group: groupOutput, usage: "each user message when its turn begins"},
 		{name: "forward-subagent-text", form: formTrue, key: "front.forwardSubagentText", group: groupOutput, usage: "text and thinking of subagents"},
 		{name: "prompt-suggestions", form: formTrue, key: "front.promptSuggestions", group: groupOutput, usage: "what the next prompt might be"},
@@ -184,14 +188,10 @@ func table() []flag {
 		{name: "await-initialize", ignored: "what depends on initialize waits for it anyway"},
 		{name: "initialize-fields", kind: kindValue, value: "NAMES", ignored: "the answer to initialize confirms what was applied anyway"},
 		{name: "managed-settings-in-initialize", ignored: "the answer to initialize says whether they were applied"},
-		{name: "session-mirror", ignored: "transcripts are not mirrored to the client", told: true},
-		{name: "plugin-dir", kind: kindList, form: formTexts, value: "FOLDERS", ignored: "plugins of this form are not loaded", told: true},
-		{name: "plugin-dir-no-mcp", kind: kindList, form: formTexts, value: "FOLDERS", ignored: "plugins of this form are not loaded", told: true},
 		{name: "channels", kind: kindList, form: formTexts, value: "NAMES", ignored: "there are no channels"},
 		{name: "project-config-root", kind: kindValue, value: "FOLDER", ignored: "the settings of a project are those of the working folder"},
 		{name: "workload", kind: kindValue, value: "TEXT", ignored: "it describes the client"},
 		{name: "await-claim", ignored: "a process is not kept warm for a later client"},
-		{name: "name", others: []string{"n"}, kind: kindValue, value: "TEXT", ignored: "sessions take their title from the first prompt"},
 		{name: "bare", ignored: "nothing is started that it would leave out"},
 		{name: "worktree", others: []string{"w"}, kind: kindOptional, value: "NAME", ignored: "the session works in the folder that it is started in", told: true},
 		{name: "ide", ignored: "there is no editor to connect to"},

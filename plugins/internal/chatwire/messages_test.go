@@ -1,7 +1,6 @@
 package chatwire
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -231,23 +229,17 @@ func TestStaleThoughts(t *testing.T) {
 
 // readMessages is read for the Messages protocol.
 func readMessages(body io.Reader, whole bool) ([]string, error) {
-	var lines []string
-	var broken error
+	var got collected
 	r := &messageReader{
-		yield: func(c sdkproto.Chunk) bool {
-			line, err := c.AppendJSON(nil)
-			broken = errors.Join(broken, err)
-			lines = append(lines, string(line))
-			return true
-		},
-		from: &response{host: "h", redact: func(s string) string { return s }},
+		yield: got.put,
+		from:  &response{host: "h", redact: func(s string) string { return s }},
 	}
 	read := readStream
 	if whole {
 		read = readWhole
 	}
 	err := read(r, body)
-	return lines, errors.Join(err, broken)
+	return got.lines, errors.Join(err, got.broken)
 }
 
 // FuzzMessages: any bytes end with a finish or an error and nothing after it, and
@@ -268,28 +260,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add([]byte(s), uint8(5), true)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, piece uint8, whole bool) {
-		lines, err := readMessages(bytes.NewReader(data), whole)
-		for i, line := range lines {
-			if finish := strings.HasPrefix(line, `{"type":"finish"`); finish != (err == nil && i == len(lines)-1) {
-				t.Fatalf("a finish comes last and without an error: %q, %v", lines, err)
-			}
-		}
-		if err == nil && len(lines) == 0 {
-			t.Fatal("neither a chunk nor an error")
-		}
-		var known *llm.Error
-		if err != nil && !errors.As(err, &known) {
-			t.Fatalf("an error of no kind: %v", err)
-		}
-		for name, cut := range map[string]io.Reader{
-			"byte by byte": iotest.OneByteReader(bytes.NewReader(data)),
-			"in pieces":    &pieces{bytes.NewReader(data), int(piece)%13 + 1},
-		} {
-			again, err2 := readMessages(cut, whole)
-			if diff := cmp.Diff(lines, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(err2) {
-				t.Fatalf("%s: %v, then %v\n%s", name, err, err2, diff)
-			}
-		}
+		cutAnyhow(t, data, int(piece), func(r io.Reader) ([]string, error) { return readMessages(r, whole) })
 	})
 }
 

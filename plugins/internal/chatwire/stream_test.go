@@ -17,15 +17,9 @@ import (
 
 // read gives the lines of the chunks that a body becomes, and the error.
 func read(body io.Reader, whole bool) ([]string, error) {
-	var lines []string
-	var broken error
+	var got collected
 	a := &answer{
-		yield: func(c sdkproto.Chunk) bool {
-			line, err := c.AppendJSON(nil)
-			broken = errors.Join(broken, err)
-			lines = append(lines, string(line))
-			return true
-		},
+		yield:   got.put,
 		failure: func(report []byte) *llm.Error { return &llm.Error{Code: llm.CodeServer, Message: string(report)} },
 	}
 	var err error
@@ -34,7 +28,20 @@ func read(body io.Reader, whole bool) ([]string, error) {
 	} else {
 		err = readStream(a, body)
 	}
-	return lines, errors.Join(err, broken)
+	return got.lines, errors.Join(err, got.broken)
+}
+
+// collected are chunks as lines.
+type collected struct {
+	lines  []string
+	broken error
+}
+
+func (l *collected) put(c sdkproto.Chunk) bool {
+	line, err := c.AppendJSON(nil)
+	l.broken = errors.Join(l.broken, err)
+	l.lines = append(l.lines, string(line))
+	return true
 }
 
 // FuzzStream: any bytes end with a finish or an error and nothing after it, and
@@ -56,34 +63,42 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(s), uint8(5), true)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, piece uint8, whole bool) {
-		lines, err := read(bytes.NewReader(data), whole)
-		for i, line := range lines {
-			if finish := strings.HasPrefix(line, `{"type":"finish"`); finish != (err == nil && i == len(lines)-1) {
-				t.Fatalf("a finish comes last and without an error: %q, %v", lines, err)
-			}
-		}
-		if err == nil && len(lines) == 0 {
-			t.Fatal("neither a chunk nor an error")
-		}
-		var known *llm.Error
-		if err != nil && !errors.As(err, &known) {
-			t.Fatalf("an error of no kind: %v", err)
-		}
+		lines := cutAnyhow(t, data, int(piece), func(r io.Reader) ([]string, error) { return read(r, whole) })
 		if strings.Contains(fmt.Sprint(lines), `"finish","reason":{"kind":"error"`) {
 			t.Fatalf("an error in place of a finish: %q", lines)
 		}
-		for name, cut := range map[string]io.Reader{
-			"byte by byte":      iotest.OneByteReader(bytes.NewReader(data)),
-			"with the error":    iotest.DataErrReader(bytes.NewReader(data)),
-			"in pieces":         &pieces{bytes.NewReader(data), int(piece)%13 + 1},
-			"in pieces, halved": iotest.HalfReader(&pieces{bytes.NewReader(data), int(piece)%7 + 2}),
-		} {
-			again, err2 := read(cut, whole)
-			if diff := cmp.Diff(lines, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(err2) {
-				t.Fatalf("%s: %v, then %v\n%s", name, err, err2, diff)
-			}
-		}
 	})
+}
+
+// cutAnyhow reads data at once and in pieces: it ends with a finish or an error and
+// nothing after it, the same each time. It gives the chunks.
+func cutAnyhow(t *testing.T, data []byte, piece int, read func(io.Reader) ([]string, error)) []string {
+	t.Helper()
+	lines, err := read(bytes.NewReader(data))
+	for i, line := range lines {
+		if finish := strings.HasPrefix(line, `{"type":"finish"`); finish != (err == nil && i == len(lines)-1) {
+			t.Fatalf("a finish comes last and without an error: %q, %v", lines, err)
+		}
+	}
+	if err == nil && len(lines) == 0 {
+		t.Fatal("neither a chunk nor an error")
+	}
+	var known *llm.Error
+	if err != nil && !errors.As(err, &known) {
+		t.Fatalf("an error of no kind: %v", err)
+	}
+	for name, cut := range map[string]io.Reader{
+		"byte by byte":      iotest.OneByteReader(bytes.NewReader(data)),
+		"with the error":    iotest.DataErrReader(bytes.NewReader(data)),
+		"in pieces":         &pieces{bytes.NewReader(data), piece%13 + 1},
+		"in pieces, halved": iotest.HalfReader(&pieces{bytes.NewReader(data), piece%7 + 2}),
+	} {
+		again, err2 := read(cut)
+		if diff := cmp.Diff(lines, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(err2) {
+			t.Fatalf("%s: %v, then %v\n%s", name, err, err2, diff)
+		}
+	}
+	return lines
 }
 
 // pieces reads at most so many bytes at once.

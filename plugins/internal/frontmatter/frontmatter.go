@@ -14,6 +14,7 @@ import (
 // Matter is what a head says.
 type Matter struct {
 	texts map[string]string
+	lists map[string][]string
 	keys  []string
 }
 
@@ -21,6 +22,35 @@ type Matter struct {
 // what they are (case B81); "" when the key is not there or holds more than a
 // text.
 func (m Matter) Text(key string) string { return m.texts[key] }
+
+// List gives the texts of a key that holds a list of them, or one text with commas
+// between them, outside of parentheses; ok is false when the key is not there or
+// says nothing.
+func (m Matter) List(key string) (list []string, ok bool) {
+	if list, ok := m.lists[key]; ok {
+		return list, true
+	}
+	text := strings.TrimSpace(m.texts[key])
+	if text == "" {
+		return nil, false
+	}
+	list = []string{}
+	depth, begin := 0, 0
+	for i := 0; i <= len(text); i++ {
+		switch {
+		case i < len(text) && text[i] == '(':
+			depth++
+		case i < len(text) && text[i] == ')':
+			depth--
+		case i == len(text) || text[i] == ',' && depth <= 0:
+			if part := strings.TrimSpace(text[begin:i]); part != "" {
+				list = append(list, part)
+			}
+			begin = i + 1
+		}
+	}
+	return list, true
+}
 
 // Keys names the keys of the head, sorted.
 func (m Matter) Keys() []string { return m.keys }
@@ -39,7 +69,7 @@ func Parse(text string) (m Matter, body string, err error) {
 	if len(head) > maxHead {
 		return Matter{}, body, fmt.Errorf("the head is longer than %d bytes; shorten it", maxHead)
 	}
-	m.texts = map[string]string{}
+	m.texts, m.lists = map[string]string{}, map[string][]string{}
 	var doc yaml.Node
 	err = yaml.Unmarshal([]byte(head), &doc)
 	switch {
@@ -83,6 +113,15 @@ func (m *Matter) object(node *yaml.Node) {
 			text = value.Value
 		}
 		m.texts[key.Value] = text
+		if value.Kind == yaml.SequenceNode {
+			list := []string{}
+			for _, item := range value.Content {
+				if item.Kind == yaml.ScalarNode && item.Tag != "!!null" {
+					list = append(list, item.Value)
+				}
+			}
+			m.lists[key.Value] = list
+		}
 	}
 }
 

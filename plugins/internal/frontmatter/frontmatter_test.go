@@ -48,3 +48,34 @@ func TestParse(t *testing.T) {
 		})
 	}
 }
+
+func TestList(t *testing.T) {
+	for _, tc := range []struct {
+		name, value string
+		want        []string
+		ok          bool
+	}{
+		{"a list", "[a, 1.10, 'b c']", []string{"a", "1.10", "b c"}, true},
+		{"lines", "\n  - a\n  - b", []string{"a", "b"}, true},
+		{"an empty list", "[]", []string{}, true},
+		{"one text", "a", []string{"a"}, true},
+		{"commas", "a, Bash(git:*, ls), ,b", []string{"a", "Bash(git:*, ls)", "b"}, true},
+		{"a parenthesis too many", "a), b", []string{"a)", "b"}, true},
+		{"nothing", "", nil, false},
+		{"an object", "{a: b}", nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m, _, err := frontmatter.Parse("---\nk: " + tc.value + "\n---\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := m.List("k")
+			if diff := cmp.Diff(tc.want, got); diff != "" || ok != tc.ok {
+				t.Errorf("ok %v (-want +got):\n%s", ok, diff)
+			}
+			if _, ok := m.List("other"); ok {
+				t.Error("a key that is not there has a list")
+			}
+		})
+	}
+}

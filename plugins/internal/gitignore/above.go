@@ -19,14 +19,19 @@ const (
 )
 
 // Above collects the rules that hold in an absolute folder, without those of its
-// own ignore file: those of the work tree that it is in, from the root down.
-func Above(dir string) *Dir {
+// own ignore file: from the root of the work tree that it is in downwards, or else
+// from cwd, if it is below that.
+func Above(cwd, dir string) *Dir {
 	rules := Root()
 	root, ok := workTree(dir)
-	if !ok {
+	switch {
+	case ok:
+		rules = rules.With(Read(filepath.Join(root, Folder, "info", "exclude")))
+	case below(cwd, dir):
+		root = cwd
+	default:
 		return rules
 	}
-	rules = rules.With(Read(filepath.Join(root, Folder, "info", "exclude")))
 	rel, err := filepath.Rel(root, dir)
 	if err != nil || rel == "." {
 		return rules
@@ -50,6 +55,11 @@ func workTree(dir string) (root string, ok bool) {
 		}
 		dir = parent
 	}
+}
+
+func below(parent, dir string) bool {
+	rel, err := filepath.Rel(parent, dir)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // Read gives the content of an ignore file, nothing if there is none. Git does not
