@@ -34,6 +34,9 @@ type Options struct {
 	// Reload loads the profile anew, for a reload of the running composition; nil
 	// makes SIGHUP end the process like SIGTERM.
 	Reload func(context.Context) (*profile.Profile, error)
+	// Reread loads the profile anew for rows that ask for a reload (Instance.Reload);
+	// nil lets none.
+	Reread func(context.Context) (*profile.Profile, error)
 	// Changed asks for a reload as SIGHUP does; it may be nil.
 	Changed <-chan struct{}
 	// StartLimit bounds the start hooks of all rows together; 0 is 15 s.
@@ -236,6 +239,9 @@ func (k *Kernel) instance(r *liveRow) Instance {
 		ID: r.entry.ID, Index: r.index, Owner: r.owner, live: r, Log: k.opts.Log.With("row", r.entry.ID),
 		Ready: k.ready, Root: k.root, Mounter: k, Home: k.opts.Profile.Settings.Home,
 		Profile: k.opts.Profile.Name, CredentialEnv: k.credentials,
+	}
+	if k.opts.Reread != nil {
+		in.Reload = k.reread
 	}
 	if slices.Contains(r.plugin.claims, "stdio") {
 		in.Stdio = k.opts.Stdio

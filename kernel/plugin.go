@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,9 @@ type Plugin struct {
 	claims                 []string
 	// optional: a row is not required unless it says so.
 	optional bool
+	// stamp tells one version of the plugin's code from another, "" where there is
+	// one.
+	stamp string
 	// defaults gives a new config with every default filled in, as a pointer.
 	defaults func() any
 	// module builds the row's fx option from a config made by defaults.
@@ -51,6 +55,10 @@ type Instance struct {
 	Home string
 	// Profile is the name of the profile.
 	Profile string
+	// Reload loads the profile anew and puts it in the place of the one that runs, as
+	// Kernel.Reload does, but all of it or nothing: what fails to start is an error,
+	// required or not. It is nil where nobody can load it.
+	Reload func(context.Context) (changed []string, err error)
 	// CredentialEnv names the variables that hold credentials: no child process
 	// inherits them (decision D28).
 	CredentialEnv *CredentialEnv
@@ -88,6 +96,12 @@ func Claims(what string) Declaration {
 // row says `required: true` (decision R10).
 func Optional() Declaration {
 	return func(p *Plugin) { p.optional = true }
+}
+
+// Stamp declares which version of its code a plugin is: in a reload, a row whose
+// plugin has another stamp has changed.
+func Stamp(stamp string) Declaration {
+	return func(p *Plugin) { p.stamp = stamp }
 }
 
 // Define makes a plugin. defaults gives a new, valid config; a row's config is

@@ -152,6 +152,19 @@ func (r *Ready) snapshot() []*TaskState {
 	return slices.Clone(r.tasks)
 }
 
+// failedSince gives the failures of tasks that began after a snapshot.
+func (r *Ready) failedSince(from []*TaskState) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, t := range r.tasks {
+		if t.Err != nil && !slices.Contains(from, t) {
+			errs = append(errs, fmt.Errorf("load task %s: %w", t.Name, t.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // revert forgets how tasks ended that began after a snapshot, and lets those that
 // still run fail nothing: what they belong to is not there any more, and what
 // they replaced is.

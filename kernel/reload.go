@@ -88,6 +88,21 @@ func (n *Next) abandon(ctx context.Context) error {
 // tells what changed; after an error the old one goes on as if nothing had
 // been asked. What cannot change in a running process is an error.
 func (k *Kernel) Reload(ctx context.Context, p *profile.Profile) (changed []string, err error) {
+	return k.reload(ctx, p, false)
+}
+
+// reread is Instance.Reload.
+func (k *Kernel) reread(ctx context.Context) (changed []string, err error) {
+	p, err := k.opts.Reread(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return k.reload(ctx, p, true)
+}
+
+// reload is Reload; with whole what fails to start is an error even when no row
+// requires it.
+func (k *Kernel) reload(ctx context.Context, p *profile.Profile, whole bool) (changed []string, err error) {
 	k.reloading.Lock()
 	defer k.reloading.Unlock()
 	if err := k.ready.Wait(ctx); err != nil {
@@ -112,6 +127,9 @@ func (k *Kernel) Reload(ctx context.Context, p *profile.Profile) (changed []stri
 	// Before anything of the new composition can start a program.
 	k.credentials.add(credentialNames(p.CredentialEnv, rows))
 	started, err := k.prepare(ctx, plan, next)
+	if err == nil && whole {
+		err = k.ready.failedSince(tasks)
+	}
 	if err != nil {
 		k.ready.revert(tasks)
 		// What failed to start may have been given no time at all.
@@ -159,7 +177,7 @@ func (k *Kernel) plan(rows []row) (*plan, error) {
 		case live == nil:
 			plan.start = append(plan.start, r)
 			plan.changed = append(plan.changed, "added "+id)
-		case sameRow(live.entry, r.entry):
+		case sameRow(live.entry, r.entry) && live.plugin.stamp == r.plugin.stamp:
 		case live.plugin.Name == r.plugin.Name && live.change != nil:
 			plan.change = append(plan.change, rowChange{live, r})
 			plan.changed = append(plan.changed, "changed "+id)

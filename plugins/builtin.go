@@ -3,11 +3,14 @@ package plugins
 
 import (
 	"dsh/kernel"
+	"dsh/plugins/agentfiles"
 	"dsh/plugins/agentloop"
 	"dsh/plugins/attachmentlocal"
+	"dsh/plugins/budget"
 	"dsh/plugins/checkpoint"
 	"dsh/plugins/commands"
 	"dsh/plugins/compaction"
+	"dsh/plugins/contentlocal"
 	"dsh/plugins/core"
 	"dsh/plugins/credentials"
 	"dsh/plugins/headless"
@@ -20,6 +23,7 @@ import (
 	"dsh/plugins/llmscripted"
 	"dsh/plugins/mcp"
 	"dsh/plugins/models"
+	"dsh/plugins/outputstyles"
 	"dsh/plugins/permissions"
 	"dsh/plugins/persona"
 	"dsh/plugins/processlocal"
@@ -44,11 +48,14 @@ import (
 // Builtin lists the plugins that a profile row can use by name.
 func Builtin() []kernel.Plugin {
 	return []kernel.Plugin{
+		agentfiles.Plugin,
 		agentloop.Plugin,
 		attachmentlocal.Plugin,
+		budget.Plugin,
 		checkpoint.Plugin,
 		commands.Plugin,
 		compaction.Plugin,
+		contentlocal.Plugin,
 		core.Plugin,
 		credentials.Plugin,
 		headless.Plugin,
@@ -61,6 +68,7 @@ func Builtin() []kernel.Plugin {
 		llmscripted.Plugin,
 		mcp.Plugin,
 		models.Plugin,
+		outputstyles.Plugin,
 		permissions.Plugin,
 		persona.Plugin,
 		processlocal.Plugin,

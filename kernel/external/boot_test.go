@@ -1,14 +1,12 @@
 package external
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/command"
+	"dsh/kernel/kerneltest"
 	"dsh/kernel/llm"
 	"dsh/kernel/profile"
 	"dsh/kernel/prompt"
@@ -54,26 +53,8 @@ func (s *seams) plugin() kernel.Plugin {
 type booted struct {
 	*seams
 	kernel *kernel.Kernel
-	log    *logged
+	log    *kerneltest.Log
 	file   string
-}
-
-// logged is a log that can be read.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // load composes the rows, which are lines of YAML; %s in them is the path of a
@@ -96,7 +77,7 @@ func boot(t testing.TB, rows string, more ...kernel.Plugin) *booted {
 	t.Helper()
 	home := t.TempDir()
 	p, file := load(t, home, rows)
-	b := &booted{seams: newSeams(), log: &logged{}, file: file}
+	b := &booted{seams: newSeams(), log: &kerneltest.Log{}, file: file}
 	// The leak check runs when everything else has been undone.
 	existing := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, existing) })

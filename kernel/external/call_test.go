@@ -215,7 +215,7 @@ func TestLarge(t *testing.T) {
 	if n := len(text(r)); n < maxText || n > maxText+500 {
 		t.Errorf("%d bytes are left", n)
 	}
-	wantAll(t, text(r), "[The result has 1000000 bytes of text, more than the 30000 that fit. The rest is lost.]")
+	wantAll(t, text(r), "[The result has 1000000 characters of text, more than the 30000 that fit. The rest is lost.]")
 	r = b.do(t.Context(), "huge", "")
 	wantAll(t, text(r), "Error: the plugin it: a message is too large")
 	if got := text(b.do(t.Context(), "greet", "you")); got != "Hello you" {

@@ -18,6 +18,15 @@ import (
 	"dsh/kernel/profile"
 )
 
+// stamp tells whether an executable was replaced: a reload starts the new one then.
+func stamp(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "missing" // its start says why
+	}
+	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+}
+
 // find gives the absolute path of the executable that a row names. The file need
 // not be there if `use` is a path: that a plugin is missing is the failure of its
 // row. A bare name that no file in dir has is kernel.ErrNoPlugin.

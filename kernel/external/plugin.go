@@ -41,7 +41,7 @@ func define(e profile.Entry, path string) kernel.Plugin {
 				fx.Invoke(func(lc fx.Lifecycle, r *row) { lc.Append(fx.StartHook(r.begin)) }),
 			)
 		},
-		kernel.Optional(), kernel.Wants[*tool.Registry](), kernel.Wants[*tool.Pipeline](), kernel.Wants[*llm.Router](),
+		kernel.Optional(), kernel.Stamp(stamp(path)), kernel.Wants[*tool.Registry](), kernel.Wants[*tool.Pipeline](), kernel.Wants[*llm.Router](),
 		kernel.Wants[*agent.Hooks](), kernel.Wants[*prompt.Sections](), kernel.Wants[*command.Registry](), kernel.Wants[agent.Registry](),
 		kernel.Wants[tool.Spiller](), kernel.Wants[attachment.Store](), kernel.Wants[credential.Source](), kernel.Wants[process.Confiner](), kernel.Wants[process.Policy]())
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -129,7 +128,8 @@ const notRepeated = "\nThe call is not repeated; it may have taken effect. Check
 const (
 	progressEvery = 50 * time.Millisecond
 	maxProgress   = 500
-	// maxText is how much text of a result the model gets (decision D18), in bytes.
+	// maxText is how much text of a result the model gets (decision D18), in
+	// characters.
 	maxText = 30_000
 )
 
@@ -140,7 +140,7 @@ func (t *remoteTool) decode(ctx context.Context, wire *pb.ToolResult, in tool.In
 		return tool.Result{}, fmt.Errorf("the plugin %s gave a result that cannot be used: %w", t.sup.name, err)
 	}
 	r.Content = admit(ctx, t.images, r.Content)
-	return t.bound(r, in), nil
+	return tool.Bound(r, maxText, t.spiller, in), nil
 }
 
 func decodeResult(wire *pb.ToolResult) (tool.Result, error) {
@@ -172,54 +172,6 @@ func orElse(text, other string) string {
 		return other
 	}
 	return text
-}
-
-// bound keeps the text of a result within what the model can use; all of it goes
-// where the model can read it, when there is such a place (decision D19).
-func (t *remoteTool) bound(r tool.Result, in tool.Invocation) tool.Result {
-	size := 0
-	for _, b := range r.Content {
-		size += len(b.Text)
-	}
-	if size <= maxText {
-		return r
-	}
-	where := "The rest is lost."
-	if t.spiller != nil {
-		if path, err := spill(t.spiller, in, r.Content); err == nil {
-			where = "The whole is in " + path + "."
-		}
-	}
-	left := maxText
-	kept := make([]sdkproto.Block, 0, len(r.Content)+1)
-	for _, b := range r.Content {
-		if b.Text == "" {
-			kept = append(kept, b)
-			continue
-		}
-		if left <= 0 {
-			continue
-		}
-		kept = append(kept, sdkproto.Text(clip(b.Text, left)))
-		left -= len(b.Text)
-	}
-	r.Content = append(kept, sdkproto.Text(fmt.Sprintf("[The result has %d bytes of text, more than the %d that fit. %s]", size, maxText, where)))
-	return r
-}
-
-func spill(to tool.Spiller, in tool.Invocation, content []sdkproto.Block) (path string, err error) {
-	f, err := to.Spill(in.SessionID, in.CallID)
-	if err != nil {
-		return "", err
-	}
-	for _, b := range content {
-		if b.Text != "" {
-			if _, err = f.Write([]byte(strings.TrimSuffix(b.Text, "\n") + "\n")); err != nil {
-				break
-			}
-		}
-	}
-	return f.Path(), errors.Join(err, f.Close())
 }
 
 // throttle lets one thing pass in a while.

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"reflect"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"dsh/kernel"
@@ -20,6 +22,8 @@ type Options struct {
 	// Profile is a name in FS or a path.
 	Profile string
 	FS      fs.FS
+	// Text is a profile itself, in place of Profile and FS.
+	Text    string
 	Plugins []kernel.Plugin
 	// Home is $DSH_HOME; "" makes a temporary one.
 	Home string
@@ -37,6 +41,8 @@ type Booted struct {
 	// In is written to, and closed, by the test in place of a client; Out is read.
 	In  *os.File
 	Out *os.File
+	// far is the end of Out that the profile writes to.
+	far *os.File
 }
 
 // Boot starts a profile and stops it at the end of the test.
@@ -44,6 +50,9 @@ func Boot(t testing.TB, o Options) *Booted {
 	t.Helper()
 	if o.Home == "" {
 		o.Home = t.TempDir()
+	}
+	if o.Text != "" {
+		o.Profile, o.FS = "test", fstest.MapFS{"test.yaml": {Data: []byte(o.Text)}}
 	}
 	p, err := profile.Load(profile.Options{Name: o.Profile, Embedded: o.FS, Home: o.Home, Sets: o.Sets, Env: o.Env})
 	if err != nil {
@@ -67,11 +76,21 @@ func Boot(t testing.TB, o Options) *Booted {
 			t.Errorf("stop profile %s: %v", o.Profile, err)
 		}
 	})
-	return &Booted{Kernel: k, Home: o.Home, In: in, Out: out}
+	return &Booted{Kernel: k, Home: o.Home, In: in, Out: out, far: serverOut}
+}
+
+// Seam gives what a row of the profile provides.
+func Seam[T any](t testing.TB, b *Booted) T {
+	t.Helper()
+	v, ok := kernel.Seam[T](b.Kernel)
+	if !ok {
+		t.Fatalf("no row of the profile provides %v", reflect.TypeFor[T]())
+	}
+	return v
 }
 
 // WaitExit waits until the profile asked for the end of the process and gives
-// its code.
+// its code. Out ends behind what was written to it, as with a process.
 func (b *Booted) WaitExit(t *testing.T) int {
 	t.Helper()
 	select {
@@ -83,6 +102,7 @@ func (b *Booted) WaitExit(t *testing.T) int {
 	if err != nil {
 		t.Errorf("release: %v", err)
 	}
+	_ = b.far.Close() // a second call finds it closed
 	return code
 }
 

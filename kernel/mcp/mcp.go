@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"dsh/kernel"
 )
@@ -27,15 +28,18 @@ type Server struct {
 	State string `json:"state"`
 	Error string `json:"error,omitzero"`
 	// Transport is stdio, http, sse or sdk; Scope says where it is configured:
-	// profile, user, project, local or client.
+	// profile, user, project, local, plugin or client.
 	Transport string `json:"transport"`
 	Scope     string `json:"scope"`
 	// Tools are the names that the model sees, in order.
 	Tools []string `json:"tools,omitzero"`
 	// Offers are the same tools as the server describes them.
 	Offers []Offer `json:"-"`
-	// Version is what the server calls itself.
+	// Version is what the server calls itself, name and version in one text;
+	// Program and Release are the two apart.
 	Version string `json:"version,omitzero"`
+	Program string `json:"-"`
+	Release string `json:"-"`
 }
 
 // Offer is a tool as its server describes it.
@@ -78,6 +82,13 @@ type Host interface {
 	// a notification means nothing. It returns soon after ctx has ended, and the
 	// client is told then.
 	Call(ctx context.Context, message json.RawMessage) (reply json.RawMessage, err error)
+}
+
+// Limited is a Host whose client says how long a call may go on without a sign of
+// life (spec stream-json 8.7); 0 is the usual.
+type Limited interface {
+	Host
+	Limit() time.Duration
 }
 
 // Deliver takes a message that a hosted server sends by itself: a notification,

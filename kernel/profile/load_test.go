@@ -398,6 +398,32 @@ func TestOverrideValues(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+	for name, tc := range map[string]struct {
+		sets []string
+		want string
+	}{
+		"nulls of a whole value stay":  {[]string{`loop.steps:={"const":null,"a":{"b":null}}`}, `{"steps":{"a":{"b":null},"const":null},"tags":["a","b"]}`},
+		"a whole value replaces":       {[]string{`loop.x={"a":1}`, `loop.x:={"b":2}`}, `{"steps":9,"tags":["a","b"],"x":{"b":2}}`},
+		"what is laid on a whole one":  {[]string{`loop.x:={"a":null,"b":1}`, `loop.x.c=3`}, `{"steps":9,"tags":["a","b"],"x":{"a":null,"b":1,"c":3}}`},
+		"a whole null deletes as well": {[]string{`loop.steps:=null`}, `{"tags":["a","b"]}`},
+		"a list adds":                  {[]string{`loop.tags+=["c"]`, `loop.tags+=["d"]`}, `{"steps":9,"tags":["a","b","c","d"]}`},
+		"a list adds to nothing":       {[]string{`loop.more+=["c"]`}, `{"steps":9,"tags":["a","b"],"more":["c"]}`},
+		"a list replaces what is none": {[]string{`loop.steps+=[1]`}, `{"steps":[1],"tags":["a","b"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := load(t, profile.Options{Name: "sdk", Embedded: builtin(), Sets: tc.sets})
+			loop, _ := p.Entry("loop")
+			if diff := cmp.Diff(tc.want, string(loop.Config)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("only a list adds", func(t *testing.T) {
+		_, err := profile.Load(profile.Options{Name: "sdk", Embedded: builtin(), Sets: []string{`loop.tags+=c`}})
+		if err == nil || !strings.Contains(err.Error(), "--set loop.tags: += adds a list") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("a removed row ignores its variable", func(t *testing.T) {
 		dir := t.TempDir()
 		base := write(t, filepath.Join(dir, "p.yaml"), "env: {DSH_K: a.k}\nplugins: {a: {use: x}, b: {use: y}}")

@@ -48,6 +48,8 @@ func (l *loader) parseSets() []*value {
 	var sets []*value
 	for _, set := range l.opts.Sets {
 		name, data, ok := strings.Cut(set, "=")
+		name, whole := strings.CutSuffix(name, ":")
+		name, more := strings.CutSuffix(name, "+")
 		pos := Position{File: "--set " + name}
 		if called := l.opts.SetNames[name]; called != "" {
 			pos.File = called
@@ -64,6 +66,10 @@ func (l *loader) parseSets() []*value {
 		leaf, err := fromText(data, pos)
 		if err != nil {
 			l.bad.add(pos, "", "%v", err)
+			continue
+		}
+		if leaf.whole, leaf.more = whole, more; more && leaf.kind != list {
+			l.bad.add(pos, "", "+= adds a list, such as [\"a\"], and not %s", leaf.describe())
 			continue
 		}
 		sets = append(sets, t.layer(leaf, pos))

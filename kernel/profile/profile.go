@@ -9,7 +9,7 @@
 //	$DSH_HOME/profile.yaml
 //	--patch files, in order
 //	environment overrides a profile declares under env
-//	--set id.key=value, in order
+//	--set id.key=value, in order; := replaces, += adds to a list
 //
 // Nothing in the workspace is read: a checkout must not be able to start
 // programs. The package is the only user of YAML nodes and, with cmd, of viper,
@@ -154,7 +154,8 @@ type Options struct {
 	// Patches are the files of --patch, in order.
 	Patches []string
 	// Sets are the overrides of --set, in order: id.key.sub=value, the value
-	// parsed as JSON, else text. id.enabled, id.use and id.required address the
+	// parsed as JSON, else text. := puts it in the place of what is there, so that
+	// nulls in it stay; += adds a list to the list that is there. id.enabled, id.use and id.required address the
 	// row, everything else its config; a key that holds a dot, and a config key
 	// with one of those three names at the top, cannot be addressed.
 	Sets []string

@@ -39,6 +39,9 @@ type value struct {
 	// interpolated is set when text came from ${env:} or ${file:}: such a text
 	// is never printed.
 	interpolated bool
+	// whole is set for a value that replaces what it is merged on, nulls and all;
+	// more for a list that adds to it.
+	whole, more bool
 	// pos is the place of the key for members, and of the value for list items.
 	pos Position
 	// layer is the file the value was read from; nil for --set and environment
@@ -125,7 +128,12 @@ func (v *value) describe() string {
 // order of base and then of over; null in over deletes a key; anything else
 // replaces. A merged mapping keeps the place where it first appeared.
 func merge(base, over *value) *value {
-	if over.kind != mapping {
+	switch {
+	case over.more && over.kind == list && base != nil && base.kind == list:
+		out := *over
+		out.items = slices.Concat(base.items, over.items)
+		return &out
+	case over.kind != mapping || over.whole:
 		return over
 	}
 	out := newMapping(over.pos)

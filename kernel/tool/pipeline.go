@@ -111,10 +111,13 @@ func (p *Pipeline) Call(ctx context.Context, v *View, name, arguments string, in
 		if ctx.Err() != nil {
 			return ErrorResult("AbortError", "ABORTED", fmt.Sprintf("Error: %s was cancelled", name))
 		}
-		return ErrorResult("ToolError", "TOOL_FAILED", fmt.Sprintf("Error: %s failed: %v", name, err))
+		return ErrorResult("ToolError", "TOOL_FAILED", clip(fmt.Sprintf("Error: %s failed: %v", name, err), maxError))
 	}
 	return res
 }
+
+// maxError bounds what a failed tool says of its failure, in bytes.
+const maxError = 30_000
 
 // clip bounds text that may repeat what a model sent.
 func clip(s string, most int) string {

@@ -34,6 +34,9 @@ type Spec struct {
 	// and ExitPlanMode. It goes to whoever answers, in every mode and whatever rule
 	// allows it (spec stream-json 7.1, D7 there).
 	AsksUser bool
+	// MaxText is how many characters of text a result may have where the tool bounds
+	// its results itself, to more than what holds for all (OrderLimit); 0 otherwise.
+	MaxText int
 	// Subject says what permission rules see of a call.
 	Subject Subject
 }
@@ -143,19 +146,4 @@ func TextResult(text string) Result {
 // name and code tell programs what it was.
 func ErrorResult(name, code, text string) Result {
 	return Result{Content: []sdkproto.Block{sdkproto.Text(text)}, IsError: true, Error: &sdkproto.ToolError{Name: name, Code: code}}
-}
-
-// Spiller keeps output that is too long for the model where the model can read
-// it (decision D19). Its methods may be called from any goroutine.
-type Spiller interface {
-	// Spill starts a file for one call's output; path is absolute. The file goes
-	// when the session is deleted.
-	Spill(sessionID, callID string) (f SpillFile, err error)
-}
-
-// SpillFile takes the whole output of a call.
-type SpillFile interface {
-	Write(p []byte) (int, error)
-	Close() error
-	Path() string
 }

@@ -40,11 +40,12 @@ type call struct {
 // share a pool, every other call runs alone. Each gets exactly one result,
 // whatever happens; an error means that the log takes no more or that a barrier
 // failed.
-func (t *turn) runCalls(blocks []sdkproto.Block) error {
-	calls := make([]*call, len(blocks))
+func (t *turn) runCalls(blocks []sdkproto.Block) (all []*call, err error) {
+	all = make([]*call, len(blocks))
 	for i, b := range blocks {
-		calls[i] = &call{block: b, spec: t.specOf(b.Name)}
+		all[i] = &call{block: b, spec: t.specOf(b.Name)}
 	}
+	calls := all
 	for len(calls) > 0 && t.ctx.Err() == nil && t.ended == nil {
 		n := 1
 		for calls[0].spec.Parallel && n < len(calls) && calls[n].spec.Parallel {
@@ -53,10 +54,27 @@ func (t *turn) runCalls(blocks []sdkproto.Block) error {
 		left, err := t.runGroup(calls[:n])
 		calls = calls[n-len(left):]
 		if err != nil {
-			return errors.Join(err, t.skip(calls))
+			return all, errors.Join(err, t.skip(calls))
 		}
 	}
-	return t.skip(calls)
+	return all, t.skip(calls)
+}
+
+// called asks the hooks on the calls of an answer what to do behind them.
+func (t *turn) called(calls []*call) agent.Onward {
+	hooks := t.a.r.hooks
+	if t.ctx.Err() != nil || t.ended != nil || !hooks.HearsCalls(t.generation) {
+		return agent.Onward{}
+	}
+	b := agent.Batch{Agent: t.a, Turn: t.number, Step: t.step, Calls: make([]agent.Called, len(calls))}
+	for i, c := range calls {
+		b.Calls[i] = agent.Called{ID: c.block.ID, Name: c.block.Name, Arguments: c.block.Arguments, Result: c.result}
+	}
+	onward, err := hooks.Calls(t.ctx, t.generation, b)
+	if err != nil && t.ctx.Err() == nil {
+		t.a.r.log.Error("a hook on calls failed", "session", t.a.spec.ID, "error", err)
+	}
+	return onward
 }
 
 // specOf gives the class of a tool. One that is unknown runs alone; the

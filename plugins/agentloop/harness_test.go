@@ -1,7 +1,6 @@
 package agentloop_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/agent"
+	"dsh/kernel/kerneltest"
 	"dsh/kernel/llm"
 	"dsh/kernel/prompt"
 	"dsh/kernel/session"
@@ -39,25 +39,8 @@ type rig struct {
 	sections *prompt.Sections
 	model    *model
 	reg      *agentloop.Registry
-	stderr   *lockedBuffer
+	stderr   *kerneltest.Log
 	badDisk  bool // closing may fail
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // newRig makes a loop over a new store. Every request is compared with the log
@@ -71,7 +54,7 @@ func newRigOver(t *testing.T, store *memStore, change ...func(*agentloop.Params)
 	r := &rig{
 		t: t, owner: kernel.NewOwner(context.Background(), "test"), store: store,
 		router: llm.NewRouter(), tools: tool.NewRegistry(), pipeline: tool.NewPipeline(), sections: prompt.NewSections(),
-		stderr: &lockedBuffer{},
+		stderr: &kerneltest.Log{},
 	}
 	r.root = kernel.NewRoot(r.owner)
 	r.model = &model{t: t}

@@ -12,8 +12,12 @@ import (
 	"dsh/sdkproto"
 )
 
-// stopHooksPlugin signs what hooks on the end of a turn give the model.
-const stopHooksPlugin = "stop-hooks"
+// stopHooksPlugin signs what hooks on the end of a turn give the model,
+// callHooksPlugin what those on the calls of an answer do.
+const (
+	stopHooksPlugin = "stop-hooks"
+	callHooksPlugin = "call-hooks"
+)
 
 // stopping asks the hooks whether a turn may end here.
 func (t *turn) stopping(ans *answer) agent.Onward {
@@ -29,10 +33,10 @@ func (t *turn) stopping(ans *answer) agent.Onward {
 	return onward
 }
 
-func stopDraft(text string) session.Draft {
+func hookDraft(plugin, summary, text string) session.Draft {
 	return session.Draft{Type: sdkproto.TypeUserMessage, Data: sdkproto.Message{
 		Content: []sdkproto.Block{sdkproto.Text(text)}, Role: sdkproto.RoleUser, ID: uuid.NewString(),
-		Source: sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: stopHooksPlugin, Form: "notice", Summary: "a hook wants more to be done"},
+		Source: sdkproto.Source{Kind: sdkproto.SourcePlugin, Plugin: plugin, Form: "notice", Summary: summary},
 	}}
 }
 

@@ -257,6 +257,9 @@ func (t *turn) request(p prepared) (*answer, error) {
 		if t.ctx.Err() != nil {
 			return nil, errors.Join(err, t.interrupt(ans))
 		}
+		if broken := t.spent(ans); broken != nil {
+			return nil, errors.Join(err, broken)
+		}
 		if tooLong(err) && made < maxRoomMade {
 			made++
 			changed, broken := t.makeRoom(p, ans, err)
@@ -393,9 +396,22 @@ func (t *turn) interrupt(ans *answer) error {
 		return b.Type != sdkproto.BlockText && b.Type != sdkproto.BlockReasoning || b.Text == ""
 	})
 	if len(ans.content) == 0 {
-		return nil
+		return t.spent(ans)
 	}
 	return t.appendAnswer(ans, true)
+}
+
+// spent records what an answer has used that is no part of the history.
+func (t *turn) spent(ans *answer) error {
+	if ans == nil || ans.usage == nil {
+		return nil
+	}
+	var config sdkproto.RequestConfig
+	t.a.session.View(func() { config = t.a.state.Header.Header.Config })
+	_, err := t.a.session.Append(session.Draft{Type: sdkproto.TypeSideRequest, Ignorable: true, Data: &sdkproto.SideRequest{
+		Purpose: sdkproto.AsideAttempt, Provider: config.Provider, Model: config.Model, Usage: ans.usage,
+	}})
+	return err
 }
 
 func (t *turn) appendAnswer(ans *answer, interrupted bool) error {

@@ -37,7 +37,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"stop without a block is empty": {
 			func(_ context.Context, _ int, _ llm.Request, y yield) { finish(y, sdkproto.FinishStop) },
-			[]string{"chunk usage", "chunk finish stop", "step/end 1.1", "turn/end 1 error EMPTY_RESPONSE", "idle"},
+			[]string{"chunk usage", "chunk finish stop", "request/aside", "step/end 1.1", "turn/end 1 error EMPTY_RESPONSE", "idle"},
 		},
 		"reasoning alone is an answer": {
 			func(_ context.Context, _ int, _ llm.Request, y yield) {
@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"unknown finish": {
 			func(_ context.Context, _ int, _ llm.Request, y yield) { _ = text(y, 0, "x") && finish(y, "tired") },
-			[]string{"chunk text-delta", "chunk usage", "chunk finish tired", "step/end 1.1", "turn/end 1 error MALFORMED_RESPONSE", "idle"},
+			[]string{"chunk text-delta", "chunk usage", "chunk finish tired", "request/aside", "step/end 1.1", "turn/end 1 error MALFORMED_RESPONSE", "idle"},
 		},
 		"block-end without block": {
 			func(_ context.Context, _ int, _ llm.Request, y yield) {

@@ -166,7 +166,7 @@ func (a *actor) claim(o *opening) (*turn, error) {
 	request := append(o.drafts, prefixDraft(t.number, 1, append(o.changes, t.rewritten()...))...)
 	title := ""
 	if len(prompts) > 0 && !last.Titled {
-		title = titleOf(prompts[0].Content)
+		title = sdkproto.Brief(prompts[0].Content, titleRunes)
 	}
 	if title == "" {
 		drafts = append(drafts, request...)
@@ -291,10 +291,18 @@ func (t *turn) steps(p prepared) (sdkproto.TurnEndReason, error) {
 				return sdkproto.TurnEndReason{Kind: sdkproto.EndCompleted}, nil
 			}
 			t.continued++
-			behind = []session.Draft{stopDraft(onward.Prompt)}
+			behind = []session.Draft{hookDraft(stopHooksPlugin, "a hook wants more to be done", onward.Prompt)}
 		default:
-			if err := t.runCalls(calls); err != nil {
+			ran, err := t.runCalls(calls)
+			if err != nil {
 				return sdkproto.TurnEndReason{}, err
+			}
+			onward := t.called(ran)
+			if onward.End != nil && t.ctx.Err() == nil {
+				return *onward.End, nil
+			}
+			if onward.Prompt != "" {
+				behind = []session.Draft{hookDraft(callHooksPlugin, "context from a hook", onward.Prompt)}
 			}
 		}
 		switch {

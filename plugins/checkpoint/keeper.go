@@ -146,14 +146,18 @@ func (k *Keeper) prompt(_ context.Context, p agent.Prompt) (agent.Verdict, error
 	return agent.Verdict{}, nil
 }
 
-// stop implements agent.Stop.
-func (k *Keeper) stop(_ context.Context, at agent.Stopping) (agent.Onward, error) {
+// stop implements agent.Stop. The turn ends behind its last snapshot: who changes a
+// file once the client has read the result is somebody else (S058).
+func (k *Keeper) stop(ctx context.Context, at agent.Stopping) (agent.Onward, error) {
 	if spec := at.Agent.Spec(); spec.Parent == "" {
 		k.mu.Lock()
 		s := k.sessions[spec.ID]
 		k.mu.Unlock()
 		if s != nil {
 			s.mark()
+			if err := s.catchUp(ctx); err != nil { // the turn is interrupted
+				s.follow("checkpoint at the end of a turn")
+			}
 		}
 	}
 	return agent.Onward{}, nil

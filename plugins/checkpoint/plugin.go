@@ -13,8 +13,8 @@
 // When. One snapshot is taken before the first call of a turn that may change
 // something; a turn without one has the state of the next. Another is taken behind
 // each such call and the hooks on it, while the model is asked: the next call that
-// may change something waits for it, and so does a rewind. Of calls that run side by
-// side the last one counts.
+// may change something waits for it, and so do a rewind and the end of a turn that
+// ends well. Of calls that run side by side the last one counts.
 //
 // What a rewind touches are the files that changed while calls of the session were
 // at work, and no others. What changed before the first call of a turn is somebody

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"dsh/kernel"
@@ -47,7 +46,7 @@ type rig struct {
 func boot(t *testing.T, home string, sets ...string) *Keeper {
 	t.Helper()
 	b := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}}, Sets: sets, Home: home,
+		Text: rows, Sets: sets, Home: home,
 		Plugins: []kernel.Plugin{core.Plugin, processlocal.Plugin, sessionjsonl.Plugin, llmscripted.Plugin, agentloop.Plugin, Plugin},
 	})
 	k, ok := kernel.Seam[checkpoint.Keeper](b.Kernel)

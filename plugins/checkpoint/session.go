@@ -250,12 +250,8 @@ func (s *session) settle(ctx context.Context) error {
 // mark has one more snapshot taken behind what the hooks on the end of a turn do.
 func (s *session) mark() {
 	s.mu.Lock()
-	last := s.based && !s.fresh && s.calls == 0 && s.off == ""
-	s.dirty = s.dirty || last
-	s.mu.Unlock()
-	if last {
-		s.follow("checkpoint at the end of a turn")
-	}
+	defer s.mu.Unlock()
+	s.dirty = s.dirty || s.based && !s.fresh && s.calls == 0 && s.off == ""
 }
 
 // prepare reads what there is and settles which work tree this is; the gate is held.

@@ -1,7 +1,6 @@
 package headless_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -87,29 +84,14 @@ func boot(t *testing.T, home, more string, sets ...string) *kerneltest.Booted {
 		t.Fatal(err)
 	}
 	return kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", Home: home, FS: fstest.MapFS{"t.yaml": {Data: []byte(rows + more)}},
+		Home: home, Text: rows + more,
 		Sets:    append(sets, "model.script="+file),
 		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, llmscripted.Plugin, agentloop.Plugin, tooltodo.Plugin, headless.Plugin},
 	})
 }
 
 // page is an output that can be read while it is written.
-type page struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (p *page) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.Write(b)
-}
-
-func (p *page) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.String()
-}
+type page struct{ kerneltest.Log }
 
 func (p *page) await(t *testing.T, text string) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"dsh/kernel/content"
 	"dsh/kernel/hook"
 	"dsh/kernel/process"
 	"dsh/sdkproto/wirejson"
@@ -55,8 +56,12 @@ func (e *Engine) command(ctx context.Context, x *entry, in *hook.Input, root str
 			goAway(s.awayLimit)
 		}
 	}
+	env := []string{"CLAUDE_PROJECT_DIR=" + in.CWD}
+	if x.root != "" {
+		env = append(env, content.RootVariable+"="+x.root)
+	}
 	exit, err := e.with.Runner.Run(ctx, process.Command{
-		Path: shell, Args: []string{"-c", x.command}, Dir: in.CWD, Env: []string{"CLAUDE_PROJECT_DIR=" + in.CWD},
+		Path: shell, Args: []string{"-c", x.command}, Dir: in.CWD, Env: env,
 		Input: slices.Concat(input, []byte("\n")), Output: out, Errors: errs, SessionID: root,
 	})
 	if err != nil {

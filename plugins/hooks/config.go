@@ -15,8 +15,8 @@ type Config struct {
 	Limit       kernel.Duration `json:"limit"`
 	PromptLimit kernel.Duration `json:"promptLimit"`
 	EndLimit    kernel.Duration `json:"endLimit"`
-	// Settings has the hooks of settings files run; without it only those that a
-	// client registers do.
+	// Settings has the hooks of settings files and of plugins run; without it only
+	// those that a client registers do.
 	Settings bool `json:"settings"`
 	// Shell runs the commands of settings files, as a path or a name in PATH; "" is
 	// bash, or sh where there is no bash.

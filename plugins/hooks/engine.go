@@ -28,6 +28,8 @@ type entry struct {
 	// call is nil for a command.
 	call    func(context.Context, hook.Call) (output []byte, err error)
 	command string
+	// root is the folder of the plugin that the command belongs to, "" for none.
+	root string
 	// away: the command goes on in the background from the start.
 	away bool
 }
@@ -133,7 +135,7 @@ func (e *Engine) matching(in *hook.Input) []*entry {
 	names := namesOf(in)
 	fits := func(x *entry) bool { return names == nil || x.hears(names) }
 	for _, x := range e.settled(in.CWD).events[in.Event] {
-		if fits(x) && !slices.ContainsFunc(list, func(y *entry) bool { return x.command == y.command }) {
+		if fits(x) && !slices.ContainsFunc(list, func(y *entry) bool { return x.command == y.command && x.root == y.root }) {
 			list = append(list, x)
 		}
 	}

@@ -1,7 +1,6 @@
 package hooks_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -81,26 +79,9 @@ type world struct {
 	agents  agent.Registry
 	engine  hook.Engine
 	owner   *kernel.Owner
-	log     *buffer
+	log     *kerneltest.Log
 	mu      sync.Mutex
 	notices []hook.Notice
-}
-
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func newWorld(t *testing.T, sets ...string) *world {
@@ -109,13 +90,13 @@ func newWorld(t *testing.T, sets ...string) *world {
 	base := t.TempDir()
 	file := filepath.Join(base, "model.yaml")
 	write(t, file, script)
-	w := &world{t: t, log: &buffer{}, owner: kernel.NewOwner(context.Background(), "test")}
+	w := &world{t: t, log: &kerneltest.Log{}, owner: kernel.NewOwner(context.Background(), "test")}
 	home := filepath.Join(base, "home")
 	if err := os.MkdirAll(filepath.Join(home, "user"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	w.Booted = kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}}, Home: home, Sets: append(sets, "model.script="+file),
+		Text: rows, Home: home, Sets: append(sets, "model.script="+file),
 		Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Plugins: []kernel.Plugin{
 			core.Plugin, sessionjsonl.Plugin, spill.Plugin, processlocal.Plugin, llmscripted.Plugin, agentloop.Plugin, permissions.Plugin,
@@ -143,11 +124,7 @@ func newWorld(t *testing.T, sets ...string) *world {
 
 func seam[T any](w *world) T {
 	w.t.Helper()
-	v, ok := kernel.Seam[T](w.Kernel)
-	if !ok {
-		w.t.Fatal("the composition lacks something")
-	}
-	return v
+	return kerneltest.Seam[T](w.t, w.Booted)
 }
 
 func write(t *testing.T, file, text string) {

@@ -176,7 +176,7 @@ func (m *members) old(event, word string) string {
 // blocks reports whether a decision of block means something for an event.
 func blocks(event string) bool {
 	switch event {
-	case hook.PostToolUse, hook.PostToolUseFailure, hook.UserPromptSubmit, hook.Stop, hook.SubagentStop, hook.PreCompact:
+	case hook.PostToolUse, hook.PostToolUseFailure, hook.UserPromptSubmit, hook.Stop, hook.SubagentStop, hook.PreCompact, hook.PostToolBatch:
 		return true
 	}
 	return false

@@ -7,8 +7,9 @@
 // settings files, those of a working directory that is not trusted are left out.
 // What a hook writes never reaches the harness's own output (case B04).
 //
-// Where several hooks speak, the order is: the settings from user to flags, then
-// the callbacks as they were registered.
+// Where several hooks speak, the order is: the settings from user to flags, the
+// plugins, then the callbacks as they were registered. Hooks of a plugin find its
+// folder in CLAUDE_PLUGIN_ROOT, and disableAllHooks holds for them, too.
 //
 // Calls of tools are told of behind the plugins of the profile and in front of the
 // rules: a hook judges what a plugin has made of a call, and the rules judge what
@@ -22,6 +23,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/agent"
 	"dsh/kernel/approval"
+	"dsh/kernel/content"
 	"dsh/kernel/hook"
 	"dsh/kernel/process"
 	"dsh/kernel/settings"
@@ -35,7 +37,7 @@ var Plugin = kernel.Define("hooks", "Runs the hooks of clients and of settings f
 			fx.Provide(func(e *Engine) hook.Engine { return e }), fx.Invoke((*Engine).register))
 	},
 	kernel.Needs[*tool.Pipeline](), kernel.Needs[*agent.Hooks](), kernel.Needs[*approval.Desk](),
-	kernel.Wants[agent.Registry](), kernel.Wants[approval.Policy](), kernel.Wants[settings.Source](),
+	kernel.Wants[agent.Registry](), kernel.Wants[approval.Policy](), kernel.Wants[settings.Source](), kernel.Wants[content.Source](),
 	kernel.Wants[process.Runner](), kernel.Wants[tool.Spiller](),
 	kernel.Provides[hook.Engine]())
 
@@ -52,6 +54,8 @@ type Params struct {
 	Agents   agent.Registry  `optional:"true"`
 	Policy   approval.Policy `optional:"true"`
 	Settings settings.Source `optional:"true"`
+	// Content has the hooks of plugins.
+	Content content.Source `optional:"true"`
 	// Runner runs commands; without it those of settings files fail.
 	Runner process.Runner `optional:"true"`
 	// Spiller keeps what is too long for the model.

@@ -15,6 +15,7 @@ import (
 
 	"dsh/kernel/approval"
 	"dsh/kernel/hook"
+	"dsh/kernel/tool"
 	"dsh/plugins/internal/transcript"
 	"dsh/sdkproto/wirejson"
 )
@@ -340,16 +341,12 @@ func (e *Engine) bounded(sessionID, id, text string) string {
 	if e.with.Spiller == nil {
 		return clip(text, most)
 	}
-	f, err := e.with.Spiller.Spill(sessionID, "hook-"+id)
-	if err == nil {
-		_, err = f.Write([]byte(text))
-		err = errors.Join(err, f.Close())
-	}
+	path, err := tool.Keep(e.with.Spiller, sessionID, "hook-"+id, []byte(text))
 	if err != nil {
 		e.log.Warn("what a hook says is too long, and cannot be kept in a file", "session", sessionID, "error", err)
 		return clip(text, most)
 	}
-	return fmt.Sprintf("%s\n\n[The text has %d characters; all of it is in %s]", head, utf8.RuneCountInString(text), f.Path())
+	return fmt.Sprintf("%s\n\n[The text has %d characters; all of it is in %s]", head, utf8.RuneCountInString(text), path)
 }
 
 // clip bounds a text, in characters.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"dsh/kernel/content"
 	"dsh/kernel/hook"
 	"dsh/kernel/profile"
 	"dsh/kernel/settings"
@@ -18,8 +19,9 @@ import (
 
 // parsed are the hooks of the settings of one folder.
 type parsed struct {
-	from   []settings.Layer
-	events map[string][]*entry
+	from    []settings.Layer
+	plugins []*content.Plugin
+	events  map[string][]*entry
 }
 
 // maxFolders bounds the folders whose hooks are kept parsed.
@@ -28,16 +30,23 @@ const maxFolders = 256
 // settled gives the hooks of the settings that hold in a folder, parsed once for
 // each version of the files.
 func (e *Engine) settled(cwd string) *parsed {
-	if e.with.Settings == nil || !e.with.Config.Settings {
+	if e.with.Settings == nil && e.with.Content == nil || !e.with.Config.Settings {
 		return &parsed{}
 	}
-	from := e.with.Settings.For(cwd)
+	var from []settings.Layer
+	if e.with.Settings != nil {
+		from = e.with.Settings.For(cwd)
+	}
+	var plugins []*content.Plugin
+	if e.with.Content != nil {
+		plugins = e.with.Content.Plugins()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p := e.parsed[cwd]; p != nil && slices.EqualFunc(p.from, from, sameLayer) {
+	if p := e.parsed[cwd]; p != nil && slices.EqualFunc(p.from, from, sameLayer) && slices.Equal(p.plugins, plugins) {
 		return p
 	}
-	p := e.parse(from)
+	p := e.parse(from, plugins)
 	if len(e.parsed) >= maxFolders {
 		clear(e.parsed)
 	}
@@ -56,10 +65,10 @@ type top struct {
 	Off json.RawMessage `json:"disableAllHooks"`
 }
 
-// parse reads the hooks of all layers that count. Entries that cannot be used are
+// parse reads the hooks of all layers that count, and of plugins. Entries that cannot be used are
 // told of, with their place, and left out (case B84).
-func (e *Engine) parse(from []settings.Layer) *parsed {
-	p := &parsed{from: slices.Clone(from), events: map[string][]*entry{}}
+func (e *Engine) parse(from []settings.Layer, plugins []*content.Plugin) *parsed {
+	p := &parsed{from: slices.Clone(from), plugins: plugins, events: map[string][]*entry{}}
 	off := false
 	for _, l := range from {
 		if l.Raw == nil || l.ServersOnly {
@@ -84,6 +93,12 @@ func (e *Engine) parse(from []settings.Layer) *parsed {
 		off = off || string(t.Off) == "true"
 		r.events(t.Hooks)
 	}
+	for _, plugin := range plugins {
+		for _, h := range plugin.Hooks {
+			r := reader{e: e, file: h.File, root: plugin.Path, into: p.events}
+			r.events(h.Raw)
+		}
+	}
 	if off {
 		clear(p.events)
 	}
@@ -94,6 +109,8 @@ func (e *Engine) parse(from []settings.Layer) *parsed {
 type reader struct {
 	e    *Engine
 	file string
+	// root is the folder of the plugin, "" for settings.
+	root string
 	into map[string][]*entry
 }
 
@@ -104,7 +121,7 @@ func (r *reader) warn(at string, err error) {
 // known are the events that hooks may hear of.
 func known() []string {
 	return []string{
-		hook.PreToolUse, hook.PostToolUse, hook.PostToolUseFailure, hook.PermissionRequest, hook.PermissionDenied,
+		hook.PreToolUse, hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.PermissionRequest, hook.PermissionDenied,
 		hook.UserPromptSubmit, hook.SessionStart, hook.SessionEnd, hook.Stop, hook.StopFailure, hook.SubagentStart, hook.SubagentStop,
 		hook.PreCompact, hook.PostCompact, hook.Notification, hook.Elicitation, hook.ElicitationResult,
 	}
@@ -194,7 +211,7 @@ func (r *reader) hook(at, event string, m matcher, raw json.RawMessage) {
 		r.warn(at+".command", errors.New("it is empty; say what to run"))
 		return
 	}
-	x := &entry{matcher: m, event: event, name: clip(c.Command, mostName), command: c.Command, away: c.Async}
+	x := &entry{matcher: m, event: event, name: clip(c.Command, mostName), command: c.Command, root: r.root, away: c.Async}
 	if c.Timeout != nil {
 		if s := *c.Timeout; s > 0 && s <= maxSeconds {
 			x.limit = time.Duration(s * float64(time.Second))

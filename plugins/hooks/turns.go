@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -11,8 +12,10 @@ import (
 	"dsh/kernel/hook"
 	"dsh/kernel/llm"
 	"dsh/kernel/session"
+	"dsh/kernel/tool"
 	"dsh/plugins/internal/transcript"
 	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
 )
 
 const (
@@ -37,6 +40,9 @@ func (e *Engine) register() error {
 		return err
 	}
 	if err := e.with.Hooks.OnStop(o, chain, "hooks", e.stop); err != nil {
+		return err
+	}
+	if err := e.with.Hooks.OnCalls(o, chain, "hooks", e.batch); err != nil {
 		return err
 	}
 	if err := e.with.Desk.Arbitrate(o, "hooks", arbiter{e}); err != nil {
@@ -162,6 +168,46 @@ func (e *Engine) stop(ctx context.Context, s agent.Stopping) (agent.Onward, erro
 	if len(prompt) > 0 && s.Continued >= maxBlocks {
 		e.inform(&in, levelWarning, "%s hooks have made the turn go on %d times in a row; it ends now", in.Event, s.Continued)
 		return agent.Onward{}, nil
+	}
+	return agent.Onward{Prompt: strings.Join(prompt, "\n\n")}, nil
+}
+
+// called is a call of a batch, as hooks see it.
+type called struct {
+	Name     string          `json:"tool_name"`
+	Input    json.RawMessage `json:"tool_input"`
+	ID       string          `json:"tool_use_id"`
+	Response any             `json:"tool_response"`
+}
+
+// batch implements agent.AfterCalls. The response of a call is what the model gets
+// of it. A decision of block ends the turn, as continue false does (spec stream-json
+// 6.2).
+func (e *Engine) batch(ctx context.Context, b agent.Batch) (agent.Onward, error) {
+	spec := b.Agent.Spec()
+	if !e.Any(spec.CWD, hook.PostToolBatch) {
+		return agent.Onward{}, nil
+	}
+	calls := make([]called, len(b.Calls))
+	for i, c := range b.Calls {
+		calls[i] = called{c.Name, json.RawMessage(c.Arguments), c.ID, response(tool.Result{Content: c.Result.Content})}
+		if !wirejson.Valid(calls[i].Input) {
+			calls[i].Input = wirejson.AppendString(nil, c.Arguments)
+		}
+	}
+	out := e.Run(ctx, hook.Input{Event: hook.PostToolBatch, SessionID: spec.ID, CWD: spec.CWD, Members: map[string]any{"tool_calls": calls}})
+	switch {
+	case ctx.Err() != nil:
+		return agent.Onward{}, context.Cause(ctx)
+	case out.Decision == hook.Block && !out.Stopped:
+		out.StopReason = out.Reason
+		fallthrough
+	case out.Stopped:
+		return agent.Onward{End: stopped(out)}, nil
+	}
+	var prompt []string
+	for _, text := range out.Context {
+		prompt = append(prompt, reminder("%s hook additional context: %s", hook.PostToolBatch, text))
 	}
 	return agent.Onward{Prompt: strings.Join(prompt, "\n\n")}, nil
 }

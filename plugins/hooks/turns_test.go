@@ -136,6 +136,59 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestBatch: hooks hear once of all calls of an answer, with what the model gets of
+// them; they add to it or end the turn (spec stream-json 6.2, 6.3).
+func TestBatch(t *testing.T) {
+	w := newWorld(t)
+	for _, tc := range []struct {
+		name, output, command string
+		told, ended           string
+	}{
+		{name: "no opinion", output: `{}`},
+		{name: "context", output: `{"hookSpecificOutput":{"hookEventName":"PostToolBatch","additionalContext":"look around"}}`, told: "look around"},
+		{name: "the end", output: `{"continue":false,"stopReason":"enough"}`, ended: "enough"},
+		{name: "block", output: `{"decision":"block","reason":"not so"}`, ended: "not so"},
+		{name: "exit 2", command: "echo not so >&2; exit 2", ended: "not so"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w.t = t
+			r := &recorder{output: tc.output}
+			defer w.callback(hook.Hook{Event: hook.PostToolBatch, Matcher: "never looked at", Call: r.call})()
+			var settings any
+			if tc.command != "" {
+				settings = on(hook.PostToolBatch, one("", tc.command))
+			}
+			got := w.ask(w.open(w.folder(settings)), `call bash {"command":"echo made"}`)
+			want := []any{map[string]any{
+				"tool_name": "bash", "tool_use_id": "call_1_1_1", "tool_input": map[string]any{"command": "echo made"}, "tool_response": "made\n",
+			}}
+			if in := r.all(); len(in) != 1 || !cmp.Equal(want, in[0]["tool_calls"]) {
+				t.Errorf("heard %v", in)
+			}
+			if tc.ended != "" {
+				end := sdkproto.TurnEndReason{Kind: sdkproto.EndBlocked, Reason: &sdkproto.AbortReason{Kind: sdkproto.AbortHook, Reason: tc.ended}}
+				if diff := cmp.Diff(end, got.end); diff != "" || got.count(sdkproto.TypeAssistantMessage) != 1 {
+					t.Errorf("%d answers: %s", got.count(sdkproto.TypeAssistantMessage), diff)
+				}
+				return
+			}
+			if got.end.Kind != sdkproto.EndCompleted || got.count(sdkproto.TypeAssistantMessage) != 2 {
+				t.Errorf("ended %+v after %d answers", got.end, got.count(sdkproto.TypeAssistantMessage))
+			}
+			if all := strings.Join(got.users, "\n"); tc.told != "" && !strings.Contains(all, "<system-reminder>\nPostToolBatch hook additional context: "+tc.told) || tc.told == "" && len(got.users) != 1 {
+				t.Errorf("the model got %q", all)
+			}
+		})
+	}
+	w.t = t
+	r := &recorder{}
+	defer w.callback(hook.Hook{Event: hook.PostToolBatch, Call: r.call})()
+	w.ask(w.open(w.folder(nil)), "hello")
+	if in := r.all(); len(in) != 0 {
+		t.Errorf("heard of an answer without calls: %v", in)
+	}
+}
+
 // TestSessionStart: what hooks say at the start is given to the model once, with
 // the first prompt.
 func TestSessionStart(t *testing.T) {

@@ -48,7 +48,7 @@ func boot(tb testing.TB, row string, credentials credential.Source) *llm.Router 
 	if credentials != nil {
 		text += "  keys: {use: keys}\n"
 	}
-	kerneltest.Boot(tb.(*testing.T), kerneltest.Options{Profile: "p", Plugins: plugins, FS: fstest.MapFS{"p.yaml": {Data: []byte(text + row)}}})
+	kerneltest.Boot(tb.(*testing.T), kerneltest.Options{Plugins: plugins, Text: text + row})
 	return router
 }
 

@@ -46,7 +46,7 @@ func boot(t *testing.T, row string, credentials credential.Source) (*llm.Router,
 		text += "  keys: {use: keys}\n"
 	}
 	b := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "p", Plugins: plugins, FS: fstest.MapFS{"p.yaml": {Data: []byte(text + row)}},
+		Plugins: plugins, Text: text + row,
 	})
 	return router, b
 }

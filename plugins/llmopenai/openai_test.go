@@ -42,7 +42,7 @@ func boot(t *testing.T, rows string) *llm.Router {
 			}, kernel.Provides[*llm.Router](), kernel.Provides[credential.Source]()),
 	}
 	kerneltest.Boot(t, kerneltest.Options{
-		Profile: "p", Plugins: plugins, FS: fstest.MapFS{"p.yaml": {Data: []byte("plugins:\n  core: {use: registries}\n" + rows)}},
+		Plugins: plugins, Text: "plugins:\n  core: {use: registries}\n" + rows,
 	})
 	return router
 }

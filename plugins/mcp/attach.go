@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,8 +72,12 @@ func (m *Manager) attach(name string, h contract.Host) (*server, error) {
 		}
 	}
 	m.servers = slices.DeleteFunc(slices.Clone(m.servers), func(x *server) bool { return x == gives })
+	limit := time.Duration(m.hostedLimit.Load())
+	if l, ok := h.(contract.Limited); ok {
+		limit = cmp.Or(l.Limit(), limit)
+	}
 	sp := &spec{
-		Server: Server{Type: transportSDK, Timeout: kernel.Duration(m.hostedLimit.Load())}, host: h,
+		Server: Server{Type: transportSDK, Timeout: kernel.Duration(limit)}, host: h,
 		name: name, scope: scopeClient, public: serverNames([]string{name}, held)[name], place: settingsPlace + m.next,
 	}
 	m.next++

@@ -17,6 +17,7 @@ import (
 
 	"dsh/kernel"
 	"dsh/kernel/approval"
+	"dsh/kernel/kerneltest"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/settings"
 	"dsh/kernel/tool"
@@ -714,7 +715,7 @@ func TestLimitsOfEnvironment(t *testing.T) {
 		"less":    {map[string]string{"MAX_MCP_OUTPUT_TOKENS": "-5"}, 28 * time.Hour, func(*Config) {}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, want, l := base, base, &logs{}
+			got, want, l := base, base, &kerneltest.Log{}
 			tc.change(&want)
 			hosted := got.adjust(func(name string) string { return tc.env[name] }, slog.New(slog.NewTextHandler(l, nil)))
 			if diff := cmp.Diff(want, got); diff != "" || hosted != tc.hosted {

@@ -25,8 +25,9 @@ type Config struct {
 	// server, the profile's counts.
 	Servers map[string]Server `json:"servers"`
 	// Settings says whether servers of the settings files are taken, too: those of
-	// the user always, those of a workspace when it is trusted. False leaves those
-	// of Servers and those that a client hosts alone (--strict-mcp-config).
+	// the user always, those of a workspace when it is trusted; and those of content
+	// plugins, which are called plugin:PLUGIN:NAME. False leaves those of Servers and
+	// those that a client hosts alone (--strict-mcp-config).
 	Settings bool `json:"settings"`
 	// Wait has the answer to initialize wait for the first attempt of every server.
 	// Without it only required servers are waited for there; a front end that shows

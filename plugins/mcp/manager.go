@@ -19,6 +19,7 @@ import (
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
 	"dsh/kernel/command"
+	plugins "dsh/kernel/content"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/process"
 	"dsh/kernel/process/group"
@@ -53,6 +54,7 @@ type Manager struct {
 	images   attachment.Store
 	spiller  tool.Spiller
 	hooks    *agent.Hooks
+	content  plugins.Source
 
 	// hostedLimit bounds calls of servers that a client hosts.
 	hostedLimit atomic.Int64
@@ -87,7 +89,7 @@ func New(p Params) *Manager {
 	m := &Manager{
 		self: p.Self, log: p.Self.Log, tools: p.Tools, commands: p.Commands, desk: p.Desk, sections: p.Sections,
 		settings: p.Settings, confiner: p.Confiner, policy: p.Policy, images: p.Images, spiller: p.Spiller,
-		hooks: p.Hooks, marker: rand.Text(), lives: map[*server]bool{}, followed: make(chan struct{}),
+		hooks: p.Hooks, content: p.Content, marker: rand.Text(), lives: map[*server]bool{}, followed: make(chan struct{}),
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -137,7 +139,7 @@ func (m *Manager) register() error {
 		m.servers = append(m.servers, s)
 		m.await(s)
 	}
-	if m.settings == nil || !m.config.Load().Settings {
+	if m.settings == nil && m.content == nil || !m.config.Load().Settings {
 		close(m.followed)
 		return nil
 	}
@@ -148,9 +150,17 @@ func (m *Manager) register() error {
 		if err := m.follow(m.await); err != nil {
 			return err
 		}
+		if m.content != nil {
+			if err := m.content.OnReload(owner, "mcp servers", func(context.Context) error { return m.follow(m.await) }); err != nil {
+				return err
+			}
+		}
+		if m.settings == nil {
+			return nil
+		}
 		return m.settings.Watch(owner, func() {
 			owner.Go("changed mcp servers of the settings", func(context.Context) {
-				if err := m.follow(func(*server) {}); err != nil {
+				if err := m.follow(func(*server) {}); err != nil && !errors.Is(err, kernel.ErrClosed) {
 					m.log.Warn("the changed settings of mcp servers cannot be read", "error", err)
 				}
 			})
@@ -161,7 +171,7 @@ func (m *Manager) register() error {
 		return nil
 	}
 	owner.Go("mcp servers of the settings", func(context.Context) {
-		if err := first(); err != nil {
+		if err := first(); err != nil && !errors.Is(err, kernel.ErrClosed) {
 			m.log.Warn("the settings of mcp servers cannot be read", "error", err)
 		}
 	})
@@ -194,7 +204,8 @@ func (m *Manager) profileSpecs(c *Config) []*spec {
 	return specs
 }
 
-// follow makes the servers of the settings those that the files say now.
+// follow makes the servers of the settings and of the plugins those that the files
+// say now.
 func (m *Manager) follow(started func(*server)) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -202,7 +213,14 @@ func (m *Manager) follow(started func(*server)) error {
 	if err != nil {
 		return fmt.Errorf("working directory: %w", err)
 	}
-	found := ofSettings(m.settings.For(cwd), m.config.Load().Servers)
+	var layers []settings.Layer
+	if m.settings != nil {
+		layers = m.settings.For(cwd)
+	}
+	found := ofSettings(layers, m.config.Load().Servers)
+	if m.content != nil {
+		ofPlugins(m.content.Plugins(), m.config.Load().Servers, found)
+	}
 	m.mu.Lock()
 	held := map[string]string{}
 	for _, s := range m.servers {

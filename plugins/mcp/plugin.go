@@ -22,6 +22,7 @@ import (
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
 	"dsh/kernel/command"
+	plugins "dsh/kernel/content"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/process"
 	"dsh/kernel/prompt"
@@ -38,7 +39,7 @@ var Plugin = kernel.Define("mcp", "Connects to MCP servers and offers their tool
 	kernel.Needs[*tool.Registry](), kernel.Wants[*command.Registry](), kernel.Wants[*approval.Desk](),
 	kernel.Wants[*prompt.Sections](), kernel.Wants[settings.Source](), kernel.Wants[process.Confiner](),
 	kernel.Wants[process.Policy](), kernel.Wants[attachment.Store](), kernel.Wants[tool.Spiller](),
-	kernel.Wants[*agent.Hooks](),
+	kernel.Wants[*agent.Hooks](), kernel.Wants[plugins.Source](),
 	kernel.Provides[contract.Servers]())
 
 // Params is what New takes from the composition.
@@ -57,4 +58,5 @@ type Params struct {
 	Images   attachment.Store  `optional:"true"`
 	Spiller  tool.Spiller      `optional:"true"`
 	Hooks    *agent.Hooks      `optional:"true"`
+	Content  plugins.Source    `optional:"true"`
 }

@@ -57,12 +57,12 @@ func (m *Manager) resourceToolList() []tool.Tool {
 		tool.Typed(tool.Spec{
 			Name:        "list_mcp_resources",
 			Description: "Lists the resources that MCP servers offer, and templates of further ones, as JSON. Read one with read_mcp_resource.",
-			ReadOnly:    true, Parallel: true,
+			ReadOnly:    true, Parallel: true, MaxText: m.mostText(0),
 		}, m.listResources),
 		tool.Typed(tool.Spec{
 			Name:        "read_mcp_resource",
 			Description: "Reads a resource of an MCP server.",
-			ReadOnly:    true, Parallel: true,
+			ReadOnly:    true, Parallel: true, MaxText: m.mostText(0),
 		}, m.readResource),
 	}
 }

@@ -96,8 +96,12 @@ type builder struct {
 }
 
 func (m *Manager) builder(ctx context.Context, in tool.Invocation, most int) *builder {
-	return &builder{m: m, ctx: ctx, in: in, most: max(most, m.config.Load().MaxResult)}
+	return &builder{m: m, ctx: ctx, in: in, most: m.mostText(most)}
 }
+
+// mostText is the most that a result may have, in characters; most is what its
+// tool wants.
+func (m *Manager) mostText(most int) int { return max(most, m.config.Load().MaxResult) }
 
 func (b *builder) text(text string) {
 	if text == "" {
@@ -195,22 +199,7 @@ func (b *builder) keep(what, mediaType, uri string, raw []byte, why string) {
 }
 
 func (b *builder) spill(data ...[]byte) (path string, err error) {
-	if b.m.spiller == nil {
-		return "", errors.New("no row of the profile keeps files")
-	}
-	f, err := b.m.spiller.Spill(b.in.SessionID, b.in.CallID)
-	if err != nil {
-		return "", err
-	}
-	for _, d := range data {
-		if _, err = f.Write(d); err != nil {
-			break
-		}
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("keep output: %w", err)
-	}
-	return f.Path(), nil
+	return tool.Keep(b.m.spiller, b.in.SessionID, b.in.CallID, data...)
 }
 
 // preview is how much of a text that is kept in a file the model gets at once,

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"dsh/kernel/approval"
 	"dsh/kernel/attachment"
 	"dsh/kernel/command"
+	"dsh/kernel/kerneltest"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/prompt"
 	"dsh/kernel/tool"
@@ -55,25 +55,7 @@ type rig struct {
 	commands *command.Registry
 	desk     *approval.Desk
 	sections *prompt.Sections
-	log      *logs
-}
-
-// logs keeps what is logged.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log      *kerneltest.Log
 }
 
 func quick() Config {
@@ -89,7 +71,7 @@ func compose(t *testing.T, c Config, change ...func(*Params)) *rig {
 	owner := kernel.NewOwner(context.Background(), "test")
 	r := &rig{
 		t: t, dir: t.TempDir(), owner: owner, root: kernel.NewRoot(owner), pipe: tool.NewPipeline(),
-		commands: command.NewRegistry(), desk: approval.NewDesk(), sections: prompt.NewSections(), log: &logs{},
+		commands: command.NewRegistry(), desk: approval.NewDesk(), sections: prompt.NewSections(), log: &kerneltest.Log{},
 	}
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.ready = kernel.NewReady(owner, log)

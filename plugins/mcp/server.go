@@ -43,8 +43,9 @@ type server struct {
 	state    string
 	reason   string
 	firstErr error
-	version  string
-	conn     *conn
+	// program and release are what the server calls itself.
+	program, release string
+	conn             *conn
 	// turn is closed and replaced when the state changes.
 	turn chan struct{}
 	// coming says that another attempt runs or is due.
@@ -320,7 +321,7 @@ func (s *server) serve(ctx context.Context, c *conn, tries int) (int, *ask, erro
 	s.set(contract.Connected, "", c, true)
 	s.settle(nil)
 	tools, _ := s.offered.list()
-	s.log.Info("mcp server connected", "tools", len(tools), "version", s.version)
+	s.log.Info("mcp server connected", "tools", len(tools), "version", s.release)
 	var due <-chan time.Time
 	var looked time.Time
 	for {
@@ -402,9 +403,9 @@ func (s *server) set(state, reason string, c *conn, coming bool) {
 	defer s.mu.Unlock()
 	s.state, s.reason, s.conn, s.coming = state, reason, c, coming
 	if c != nil {
-		s.version = ""
+		s.program, s.release = "", ""
 		if info := c.session.InitializeResult(); info != nil && info.ServerInfo != nil {
-			s.version = clip(strings.TrimSpace(info.ServerInfo.Name+" "+info.ServerInfo.Version), 200)
+			s.program, s.release = clip(info.ServerInfo.Name, 100), clip(info.ServerInfo.Version, 100)
 		}
 	}
 	close(s.turn)
@@ -499,7 +500,7 @@ func (s *server) connected(ctx context.Context) (*conn, error) {
 // status is how the server stands, for others.
 func (s *server) status() contract.Server {
 	s.mu.Lock()
-	st := contract.Server{Name: s.name, State: s.state, Error: s.reason, Transport: s.transport(), Scope: s.scope, Version: s.version}
+	st := contract.Server{Name: s.name, State: s.state, Error: s.reason, Transport: s.transport(), Scope: s.scope, Version: strings.TrimSpace(s.program + " " + s.release), Program: s.program, Release: s.release}
 	s.mu.Unlock()
 	st.Tools, st.Offers = s.offered.list()
 	return st

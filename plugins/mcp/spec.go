@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	plugins "dsh/kernel/content"
 	contract "dsh/kernel/mcp"
 	"dsh/kernel/process"
 	"dsh/kernel/settings"
@@ -22,6 +23,7 @@ import (
 const (
 	scopeProfile = "profile"
 	scopeClient  = "client"
+	scopePlugin  = "plugin"
 )
 
 // spec is a server as configured, wherever that is.
@@ -40,7 +42,7 @@ type spec struct {
 	problem, barred string
 }
 
-// ofSettings reports whether a server comes from settings files.
+// ofSettings reports whether a server comes from settings files or plugins.
 func (s *spec) ofSettings() bool { return s.host == nil && s.scope != scopeProfile }
 
 func (s *spec) same(other *spec) bool {
@@ -76,6 +78,23 @@ func ofSettings(layers []settings.Layer, profile map[string]Server) map[string]*
 		}
 	}
 	return found
+}
+
+// ofPlugins adds the servers of content plugins to found.
+func ofPlugins(list []*plugins.Plugin, profile map[string]Server, found map[string]*spec) {
+	for _, p := range list {
+		for raw, entry := range p.Servers {
+			name := "plugin:" + p.Qualified(raw)
+			if _, hidden := profile[name]; hidden || found[name] != nil {
+				continue
+			}
+			s := &spec{Server: FromSettings(entry), name: name, scope: scopePlugin}
+			if bad := s.check(name); len(bad) > 0 {
+				s.problem = bad[0].msg
+			}
+			found[name] = s
+		}
+	}
 }
 
 // target is a spec with all values filled in.

@@ -252,7 +252,12 @@ type remoteTool struct {
 func (t *remoteTool) Name() string { return t.name }
 
 // Spec implements tool.Tool.
-func (t *remoteTool) Spec() tool.Spec { return t.def.Load().spec }
+func (t *remoteTool) Spec() tool.Spec {
+	def := t.def.Load()
+	spec := def.spec
+	spec.MaxText = t.s.m.mostText(def.most)
+	return spec
+}
 
 // deathWait is how long a connection may take to notice that it has ended.
 const deathWait = 300 * time.Millisecond

@@ -247,3 +247,39 @@ func unless(lost func(error) bool, err error) error {
 	}
 	return err
 }
+
+// TestTitle: the last title counts, wherever it stands; what a message says about one
+// is none, and neither is a line that a crash has cut off.
+func TestTitle(t *testing.T) {
+	home := t.TempDir()
+	titled := func(seq int, title string) string {
+		return fmt.Sprintf(`{"seq":%d,"type":"session/title","time":1,"data":{"title":%q}}`+"\n", seq, title)
+	}
+	var rows strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&rows, `{"seq":%d,"type":"x","time":1,"data":{"text":"a \"session/title\" b","type":"session/title","title":"no"}}`+"\n", i+1)
+	}
+	for name, tc := range map[string]struct{ log, want string }{
+		"none":            {headRow + rows.String(), ""},
+		"one":             {headRow + titled(0, "first") + rows.String(), "first"},
+		"renamed":         {headRow + titled(0, "first") + rows.String() + titled(1001, "second") + rows.String(), "second"},
+		"cut off":         {headRow + titled(0, "first") + strings.TrimSuffix(titled(1, "second"), "\n"), "first"},
+		"broken in front": {headRow + "{\n" + titled(0, "first"), "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			put(t, file(home, "s"), tc.log)
+			st := quiet(home)
+			if got, err := st.Title(t.Context(), "s"); err != nil || got != tc.want {
+				t.Errorf("got %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+	st := quiet(home)
+	put(t, file(home, "empty"), "")
+	put(t, file(home, "renamed"), headRow)
+	for id, want := range map[string]error{"nobody": session.ErrNotFound, "empty": session.ErrNotFound, "renamed": session.ErrCorrupt} {
+		if got, err := st.Title(t.Context(), id); !errors.Is(err, want) {
+			t.Errorf("%s: %q, %v; want %v", id, got, err, want)
+		}
+	}
+}

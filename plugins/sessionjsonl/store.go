@@ -1,10 +1,13 @@
 package sessionjsonl
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -14,6 +17,8 @@ import (
 	"sync"
 
 	"dsh/kernel/session"
+	"dsh/sdkproto"
+	"dsh/sdkproto/wirejson"
 )
 
 const (
@@ -37,6 +42,8 @@ type Store struct {
 	mu   sync.Mutex
 	live map[string]struct{} // file names of this process's writers
 }
+
+var _ session.Titler = (*Store)(nil)
 
 var _ session.Store = (*Store)(nil)
 
@@ -220,6 +227,51 @@ func (s *Store) List(ctx context.Context, cwd string) ([]session.Header, error) 
 		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.ID, b.ID))
 	})
 	return list, nil
+}
+
+// Title implements session.Titler. Only lines that look like a title are decoded;
+// what is broken elsewhere does not matter here.
+func (s *Store) Title(ctx context.Context, id string) (title string, err error) {
+	if err := session.CheckID(id); err != nil {
+		return "", err
+	}
+	path := s.path(id)
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read session %q: %w", id, notFound(err))
+	}
+	defer f.Close()
+	lines := lineReader{r: bufio.NewReaderSize(f, scanBuffer), max: maxLine}
+	for first := true; ; first = false {
+		line, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF) && !first:
+			return title, nil
+		case errors.Is(err, io.EOF):
+			err = session.ErrNotFound
+		case first:
+			var h session.Header
+			if h, err = parseHead(line, err, path); err == nil {
+				err = checkHead(h, id, "", path)
+			}
+		case errors.Is(err, errLongLine):
+			err = nil
+		case err == nil && bytes.Contains(line, []byte(`"`+sdkproto.TypeSessionTitle+`"`)):
+			var row struct {
+				Type string                `json:"type"`
+				Data sdkproto.SessionTitle `json:"data"`
+			}
+			if wirejson.Unmarshal(line, &row) == nil && row.Type == sdkproto.TypeSessionTitle {
+				title = row.Data.Title
+			}
+		}
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return "", fmt.Errorf("read session %q: %w", id, err)
+		}
+	}
 }
 
 // Delete removes a session's file and its spilled output.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -99,6 +100,11 @@ type Config struct {
 	// messages may wait.
 	MaxLine   int `json:"maxLine"`
 	MaxQueued int `json:"maxQueued"`
+	// ShellsLimit is how long shell commands in the background may run behind the last
+	// result when the input has ended (spec stream-json 1.8); SuggestionLimit is how
+	// long a suggestion of the next prompt may take, also at the end.
+	ShellsLimit     kernel.Duration `json:"shellsLimit"`
+	SuggestionLimit kernel.Duration `json:"suggestionLimit"`
 }
 
 // DefaultVersion is the number of the reference CLI whose wire this is; the
@@ -109,6 +115,7 @@ func defaults() Config {
 	return Config{
 		InputFormat: FormatStream, OutputFormat: FormatStream, LegacyLines: true, Transcripts: true,
 		Version: DefaultVersion, MaxLine: ndjson.MaxLine, MaxQueued: 1000, OutputAttempts: structured.Attempts,
+		ShellsLimit: kernel.Duration(5 * time.Second), SuggestionLimit: kernel.Duration(10 * time.Second),
 	}
 }
 
@@ -136,6 +143,13 @@ func (c *Config) Validate() error {
 	}
 	errs = append(errs, kernel.AtLeast("maxTurns", c.MaxTurns, 0), kernel.AtLeast("maxLine", c.MaxLine, 1), kernel.AtLeast("maxQueued", c.MaxQueued, 1),
 		kernel.AtLeast("outputAttempts", c.OutputAttempts, 1))
+	limit := func(key string, of kernel.Duration) {
+		if of <= 0 {
+			errs = append(errs, kernel.Invalid(key, "%v is no limit; use more than 0s", of))
+		}
+	}
+	limit("shellsLimit", c.ShellsLimit)
+	limit("suggestionLimit", c.SuggestionLimit)
 	if c.SessionID != "" {
 		if uuid.Validate(c.SessionID) != nil || len(c.SessionID) != 36 {
 			errs = append(errs, kernel.Invalid("sessionId", "%q is no UUID", c.SessionID))

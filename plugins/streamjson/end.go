@@ -148,7 +148,7 @@ func (s *Server) next(ctx context.Context, limits *limits) (t *turn, due bool) {
 			return true
 		case s.rests():
 			if limits.shells == nil {
-				limits.shells = time.AfterFunc(shellsLimit, s.stopShells)
+				limits.shells = time.AfterFunc(time.Duration(s.Config.ShellsLimit), s.stopShells)
 			}
 			return false
 		}

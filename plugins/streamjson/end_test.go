@@ -206,6 +206,8 @@ func TestValidate(t *testing.T) {
 		"front.effort=huge":           "huge",
 		"front.apiFormat=morse":       "morse",
 		"front.maxTurns=-1":           "-1",
+		"front.shellsLimit=0s":        "shellsLimit",
+		"front.suggestionLimit=-1s":   "suggestionLimit",
 		`front.jsonSchema={"type":7}`: "jsonSchema",
 		`front.agents=[]`:             "agents",
 	} {

@@ -24,8 +24,6 @@ type suggestion struct {
 
 // Bounds of a suggestion.
 const (
-	// suggestLimit is how long one may take, also when the input has ended.
-	suggestLimit = 10 * time.Second
 	// suggestTokens bounds the answer, with the thoughts of a model that cannot do
 	// without; suggestRunes what is a suggestion.
 	suggestTokens = 1000
@@ -50,7 +48,7 @@ func (s *Server) suggestAfter(r *streamjson.Result) {
 		s.current != nil || len(s.queue.list) > 0 || s.suggestion != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.work, suggestLimit)
+	ctx, cancel := context.WithTimeout(s.work, time.Duration(s.Config.SuggestionLimit))
 	one := &suggestion{cancel: cancel}
 	s.suggestion = one
 	// An adapter that does not end with its context holds up nobody.

@@ -36,11 +36,9 @@ type tasks struct {
 }
 
 const (
-	// shellsLimit is how long commands in the background may run behind the last result
-	// when the input has ended, endLimit how long their end may take then (spec
-	// stream-json 1.8).
-	shellsLimit = 5 * time.Second
-	endLimit    = 3 * time.Second
+	// endLimit is how long the end of commands in the background may take when the
+	// input has ended.
+	endLimit = 3 * time.Second
 	// noticeLimit is how long the message about the end of a command is waited for.
 	jobNoticeLimit = time.Second
 )

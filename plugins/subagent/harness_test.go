@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -149,7 +148,7 @@ func bootAt(t *testing.T, home, profile string, sets ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, changed: make(chan struct{}), specs: map[string]agent.Spec{}, gate: &gate{open: make(chan struct{})}}
 	r.Booted = kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", Home: home, FS: fstest.MapFS{"t.yaml": {Data: []byte(profile)}}, Sets: append(sets, "model.script="+scriptFile(t)),
+		Home: home, Text: profile, Sets: append(sets, "model.script="+scriptFile(t)),
 		Plugins: []kernel.Plugin{
 			core.Plugin, sessionjsonl.Plugin, spill.Plugin, llmscripted.Plugin, agentloop.Plugin, tooltodo.Plugin, subagent.Plugin, testModels, permissions.Plugin,
 		},
@@ -190,11 +189,7 @@ func bootAt(t *testing.T, home, profile string, sets ...string) *rig {
 
 func seam[T any](r *rig) T {
 	r.t.Helper()
-	v, ok := kernel.Seam[T](r.Kernel)
-	if !ok {
-		r.t.Fatal("the composition lacks something")
-	}
-	return v
+	return kerneltest.Seam[T](r.t, r.Booted)
 }
 
 func (r *rig) register(tl tool.Tool) {

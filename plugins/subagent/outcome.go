@@ -110,7 +110,7 @@ func (s *Subagents) fit(in tool.Invocation, text string) string {
 	}
 	where := "the rest is lost"
 	if s.spiller != nil {
-		path, err := spill(s.spiller, in, text)
+		path, err := tool.Keep(s.spiller, in.SessionID, in.CallID, []byte(text))
 		if err != nil {
 			s.log.Warn("a long answer of a subagent was not kept", "session", in.SessionID, "error", err)
 		} else {
@@ -118,13 +118,4 @@ func (s *Subagents) fit(in tool.Invocation, text string) string {
 		}
 	}
 	return fmt.Sprintf("%s\n\n[cut after %d of %d characters; %s]", string([]rune(text)[:s.config.MaxAnswer]), s.config.MaxAnswer, n, where)
-}
-
-func spill(sp tool.Spiller, in tool.Invocation, text string) (string, error) {
-	f, err := sp.Spill(in.SessionID, in.CallID)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write([]byte(text))
-	return f.Path(), errors.Join(err, f.Close())
 }

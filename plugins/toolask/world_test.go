@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"testing/fstest"
 
 	"go.uber.org/goleak"
 
@@ -47,7 +46,7 @@ func newWorld(t *testing.T, sets ...string) *world {
 		t.Fatal(err)
 	}
 	booted := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}}, Sets: sets,
+		Text: rows, Sets: sets,
 		Plugins: []kernel.Plugin{core.Plugin, permissions.Plugin, Plugin},
 	})
 	w := &world{

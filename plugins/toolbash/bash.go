@@ -66,6 +66,7 @@ func New(p Params) *Bash {
 			"For reading, searching and changing files prefer the tools made for it.",
 			milliseconds(p.Config.TimeoutMs), milliseconds(p.Config.MaxTimeoutMs), p.Config.MaxOutput),
 		Destructive: true,
+		MaxText:     p.Config.MaxOutput + aside,
 		Subject:     tool.Subject{Rule: "Bash", Kind: tool.SubjectCommand, Member: "command", Dir: "workdir"},
 	}, b.call)
 	return b

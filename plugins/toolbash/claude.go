@@ -45,6 +45,9 @@ type claudeResult struct {
 // beginning and its end tell the reason (spec stream-json 9, output limits).
 const failureOutput = 10_000
 
+// aside is room for what a result says beside the output, in characters.
+const aside = 2_000
+
 func (b *Bash) claude() tool.Tool {
 	c := b.params.Config
 	return tool.Typed(tool.Spec{
@@ -60,6 +63,7 @@ func (b *Bash) claude() tool.Tool {
 			"To read, search and change files use Read, Glob, Grep, Edit and Write instead of commands.",
 			milliseconds(c.TimeoutMs), milliseconds(c.MaxTimeoutMs), c.MaxOutput),
 		Destructive: true,
+		MaxText:     c.MaxOutput + aside,
 		Subject:     tool.Subject{Rule: "Bash", Kind: tool.SubjectCommand, Member: "command"},
 	}, b.callClaude)
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -90,7 +89,7 @@ func newRig(t *testing.T, sets ...string) *rig {
 	}
 	r := &rig{t: t, cwd: t.TempDir(), changed: make(chan struct{})}
 	r.Booted = kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}}, Sets: append(sets, "model.script="+file),
+		Text: rows, Sets: append(sets, "model.script="+file),
 		Plugins: []kernel.Plugin{
 			core.Plugin, sessionjsonl.Plugin, spill.Plugin, processlocal.Plugin, llmscripted.Plugin, agentloop.Plugin,
 			toolbash.Plugin, subagent.Plugin, tooljob.Plugin,

@@ -233,7 +233,7 @@ func (a *asking) rest(what, all string) string {
 	if a.lsp.spiller == nil {
 		return what + "; ask for something narrower to see others"
 	}
-	path, err := a.spill(all)
+	path, err := tool.Keep(a.lsp.spiller, a.in.SessionID, a.in.CallID, []byte(all))
 	if err != nil {
 		a.lsp.log.Warn("the whole answer of a language server cannot be kept", "error", err)
 		return what + "; ask for something narrower to see others"
@@ -242,18 +242,6 @@ func (a *asking) rest(what, all string) string {
 		return fmt.Sprintf("%s; the first %d are in %s", what, maxLines, safe(path))
 	}
 	return what + "; all of it is in " + safe(path)
-}
-
-func (a *asking) spill(all string) (path string, err error) {
-	f, err := a.lsp.spiller.Spill(a.in.SessionID, a.in.CallID)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write([]byte(all))
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return f.Path(), err
 }
 
 func counted(n int, one, many string) string {

@@ -140,7 +140,7 @@ func (s *Search) globText(found newest, base, pattern string, late bool) string 
 	var notes []string
 	switch {
 	case shown == 0:
-		note, _ := textfile.Cut("No files match "+show(pattern)+" in "+show(base), maxError)
+		note, _ := textfile.Cut("No files match "+show(pattern)+" in "+show(base), maxNothing)
 		if !strings.Contains(pattern, "**") {
 			note += " (without ** a pattern looks only in the folders it names)"
 		}

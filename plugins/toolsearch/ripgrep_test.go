@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"regexp/syntax"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +23,7 @@ import (
 func withRunner(t testing.TB, c Config, h slog.Handler) *fixture {
 	t.Helper()
 	booted := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte("plugins: {run: {use: process-local}, sandbox: {use: sandbox-landlock}}\n")}},
+		Text:    "plugins: {run: {use: process-local}, sandbox: {use: sandbox-landlock}}\n",
 		Plugins: []kernel.Plugin{processlocal.Plugin, sandboxlandlock.Plugin},
 	})
 	runner, ok := kernel.Seam[process.Runner](booted.Kernel)

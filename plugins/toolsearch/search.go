@@ -13,6 +13,7 @@ import (
 	"dsh/kernel"
 	"dsh/kernel/tool"
 	"dsh/plugins/internal/dialect"
+	"dsh/plugins/internal/failure"
 	"dsh/plugins/internal/textfile"
 )
 
@@ -72,27 +73,21 @@ func (s *Search) register() error {
 
 // Codes of failed calls, for programs.
 const (
-	codeArguments  = "INVALID_ARGUMENTS"
+	codeArguments  = failure.Arguments
 	codeBadPattern = "SEARCH_BAD_PATTERN"
 	codeNotFound   = "SEARCH_NOT_FOUND"
 	codeFailed     = "SEARCH_FAILED"
 )
 
 const (
-	// maxError bounds the text of an error, in characters.
-	maxError = 2000
+	// maxNothing bounds what says that nothing was found, in characters.
+	maxNothing = 2000
 	// maxResult bounds the text of a result, in bytes.
 	maxResult = 50 << 10
 )
 
 func failed(code, format string, args ...any) tool.Result {
-	name := "SearchError"
-	if code == codeArguments {
-		name = "ToolArgumentsError"
-	}
-	said, _ := textfile.Printable([]byte(fmt.Sprintf(format, args...)))
-	said, _ = textfile.Cut(said, maxError)
-	return tool.ErrorResult(name, code, "Error: "+said)
+	return failure.Result("SearchError", code, "Error: ", format, args...)
 }
 
 func describe(path string, err error) tool.Result {

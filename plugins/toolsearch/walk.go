@@ -2,14 +2,12 @@ package toolsearch
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"dsh/plugins/internal/gitignore"
-	"dsh/plugins/internal/textfile"
 )
 
 // walk visits the files below base in the order of their paths. It does not
@@ -36,7 +34,7 @@ func (w *walk) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.folder(ctx, w.base, "", entries, rulesAbove(w.cwd, w.base), w.depth)
+	return w.folder(ctx, w.base, "", entries, gitignore.Above(w.cwd, w.base), w.depth)
 }
 
 // checkEvery is the number of entries between two looks at the context.
@@ -44,8 +42,8 @@ const checkEvery = 256
 
 func (w *walk) folder(ctx context.Context, dir, rel string, entries []fs.DirEntry, rules *gitignore.Dir, depth int) error {
 	for _, e := range entries {
-		if e.Name() == ignoreFile && e.Type().IsRegular() {
-			rules = rules.With(readIgnore(filepath.Join(dir, ignoreFile)))
+		if e.Name() == gitignore.File && e.Type().IsRegular() {
+			rules = rules.With(gitignore.Read(filepath.Join(dir, gitignore.File)))
 			break
 		}
 	}
@@ -54,7 +52,7 @@ func (w *walk) folder(ctx context.Context, dir, rel string, entries []fs.DirEntr
 			return context.Cause(ctx)
 		}
 		name := e.Name()
-		if name == gitFolder || !w.hidden && strings.HasPrefix(name, ".") || rules.Ignored(name, e.IsDir()) {
+		if name == gitignore.Folder || !w.hidden && strings.HasPrefix(name, ".") || rules.Ignored(name, e.IsDir()) {
 			continue
 		}
 		path := filepath.Join(dir, name)
@@ -79,74 +77,6 @@ func (w *walk) folder(ctx context.Context, dir, rel string, entries []fs.DirEntr
 		}
 	}
 	return nil
-}
-
-const (
-	gitFolder  = ".git"
-	ignoreFile = ".gitignore"
-	// maxIgnore bounds what is read of an ignore file, in bytes.
-	maxIgnore = 1 << 20
-)
-
-// rulesAbove collects the rules that hold in dir, without those of its own
-// ignore file.
-func rulesAbove(cwd, dir string) *gitignore.Dir {
-	rules := gitignore.Root()
-	root, ok := workTree(dir)
-	switch {
-	case ok:
-		rules = rules.With(readIgnore(filepath.Join(root, gitFolder, "info", "exclude")))
-	case below(cwd, dir):
-		root = cwd
-	default:
-		return rules
-	}
-	rel, err := filepath.Rel(root, dir)
-	if err != nil || rel == "." {
-		return rules
-	}
-	for _, name := range strings.Split(rel, string(filepath.Separator)) {
-		rules = rules.With(readIgnore(filepath.Join(root, ignoreFile))).Child(name)
-		root = filepath.Join(root, name)
-	}
-	return rules
-}
-
-// workTree finds the folder above dir, or dir, that holds a .git.
-func workTree(dir string) (root string, ok bool) {
-	for {
-		if _, err := os.Lstat(filepath.Join(dir, gitFolder)); err == nil {
-			return dir, true
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", false
-		}
-		dir = parent
-	}
-}
-
-func below(parent, dir string) bool {
-	rel, err := filepath.Rel(parent, dir)
-	return err == nil && filepath.IsLocal(rel)
-}
-
-// readIgnore gives the content of an ignore file, nothing if there is none. Git
-// does not follow links here either.
-func readIgnore(path string) []byte {
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	f, _, err := textfile.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxIgnore))
-	if err != nil {
-		return nil
-	}
-	return b
 }
 
 // namesHidden reports whether a glob pattern has a part that begins with a dot,

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,7 +104,7 @@ func TestOldTodos(t *testing.T) {
 		t.Fatal(err)
 	}
 	booted := kerneltest.Boot(t, kerneltest.Options{
-		Profile: "t", FS: fstest.MapFS{"t.yaml": {Data: []byte(rows)}}, Sets: []string{"model.script=" + file},
+		Text: rows, Sets: []string{"model.script=" + file},
 		Plugins: []kernel.Plugin{core.Plugin, sessionjsonl.Plugin, llmscripted.Plugin, agentloop.Plugin, Plugin},
 	})
 	agents, ok := kernel.Seam[agent.Registry](booted.Kernel)

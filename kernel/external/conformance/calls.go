@@ -27,21 +27,30 @@ func (s *subject) tools(ctx context.Context) ([]*pb.ToolSpec, error) {
 	return list.GetTools(), err
 }
 
-func listTools(ctx context.Context, s *subject) error {
-	specs, err := s.tools(ctx)
+// listTwice asks for a list and asks again; errs are what is wrong with it, of which
+// none is being empty.
+func listTwice[T proto.Message](ctx context.Context, none string, list func(context.Context) ([]T, error)) (all []T, errs []error, err error) {
+	all, err = list(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	again, err := s.tools(ctx)
+	again, err := list(ctx)
 	if err != nil {
-		return fmt.Errorf("the second time: %w", err)
+		return nil, nil, fmt.Errorf("the second time: %w", err)
 	}
-	var errs []error
-	if !proto.Equal(&pb.ListToolsResponse{Tools: specs}, &pb.ListToolsResponse{Tools: again}) {
+	if !slices.EqualFunc(all, again, func(a, b T) bool { return proto.Equal(a, b) }) {
 		errs = append(errs, errors.New("the list is another one the second time"))
 	}
-	if len(specs) == 0 {
-		errs = append(errs, errors.New("the capability tools is offered, and there is no tool"))
+	if len(all) == 0 {
+		errs = append(errs, errors.New(none))
+	}
+	return all, errs, nil
+}
+
+func listTools(ctx context.Context, s *subject) error {
+	specs, errs, err := listTwice(ctx, "the capability tools is offered, and there is no tool", s.tools)
+	if err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for _, spec := range specs {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"dsh/sdkproto"
 	pb "dsh/sdkproto/plugin/pb/v1"
 	"dsh/sdkproto/wirejson"
@@ -21,20 +19,9 @@ func (s *subject) providers(ctx context.Context) ([]*pb.Provider, error) {
 }
 
 func listModels(ctx context.Context, s *subject) error {
-	providers, err := s.providers(ctx)
+	providers, errs, err := listTwice(ctx, "the capability models is offered, and there is no provider", s.providers)
 	if err != nil {
 		return err
-	}
-	again, err := s.providers(ctx)
-	if err != nil {
-		return fmt.Errorf("the second time: %w", err)
-	}
-	var errs []error
-	if !proto.Equal(&pb.ListModelsResponse{Providers: providers}, &pb.ListModelsResponse{Providers: again}) {
-		errs = append(errs, errors.New("the list is another one the second time"))
-	}
-	if len(providers) == 0 {
-		errs = append(errs, errors.New("the capability models is offered, and there is no provider"))
 	}
 	ids := map[string]bool{}
 	for _, p := range providers {
