@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ func withProvider(t *testing.T) (*room, *llmtest.Server) {
 	return newRoom(t).set("DEEPSEEK_API_KEY", llmtest.Key).set("DEEPSEEK_BASE_URL", server.URL), server
 }
 
-// Checklist 18, F18, S072: an initialize is in force for the message right behind
+// Checklist 18, F18, S036, S072: an initialize is in force for the message right behind
 // it, and system/init comes between its answer and the turn.
 func TestInitializeIsFirst(t *testing.T) {
 	t.Parallel()
@@ -142,6 +143,7 @@ func TestInitializeIsFirst(t *testing.T) {
 		"a text":       {object{"systemPrompt": "Be brief."}, "Be brief."},
 		"texts":        {object{"systemPrompt": []any{"Be brief.", "Be kind."}}, "Be brief.\n\nBe kind."},
 		"an empty one": {object{"systemPrompt": []any{""}}, ""},
+		"one more":     {object{"systemPrompt": "Be brief.", "appendSystemPrompt": "Be kind."}, "Be brief.\n\nBe kind."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,6 +154,14 @@ func TestInitializeIsFirst(t *testing.T) {
 			}
 			if got := systemPrompt(requestBodies(t, server)[0]); got != tc.prompt {
 				t.Errorf("system prompt %q, want %q", got, tc.prompt)
+			}
+			// What was asked for is in the log, too.
+			logs, err := filepath.Glob(filepath.Join(r.home, "sessions.d", "*.jsonl"))
+			if err != nil || len(logs) != 1 {
+				t.Fatal(logs, err)
+			}
+			if log := r.read(logs[0]); tc.prompt != "" && !strings.Contains(log, `"system":`+quoted(tc.prompt)) {
+				t.Errorf("the log lacks the system prompt: %.2000s", log)
 			}
 			older := []string{"text", "usage"}
 			order := slices.DeleteFunc(kinds(lines), func(k string) bool { return slices.Contains(older, k) })
@@ -273,7 +283,7 @@ func TestAgentOfTheLaunch(t *testing.T) {
 	}
 }
 
-// Checklist 20 and 21, S019, case B12: every request with an id has an answer, a
+// Checklist 20, 21, 33 and 37, S019, S060, S062, case B12: every request with an id has an answer, a
 // wrong one an error that says what is wrong; afterwards the session goes on.
 func TestWrongRequests(t *testing.T) {
 	t.Parallel()
@@ -369,7 +379,7 @@ func TestWrongRequests(t *testing.T) {
 	}
 }
 
-// Checklist 19 and 22, F11: requests that are right succeed with an object, whatever
+// Checklist 19, 22 and 37, F11: requests that are right succeed with an object, whatever
 // stands beside what they need.
 func TestRightRequests(t *testing.T) {
 	t.Parallel()

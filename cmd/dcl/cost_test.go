@@ -143,33 +143,6 @@ func TestCostOfSubagents(t *testing.T) {
 	near(t, "total of the resumed session", p.prompt(1)["total_cost_usd"], 3*costA+2*costB)
 }
 
-// A budget ends the turn that exceeds it and every later one, by the price of the
-// model that answers (case B87; spec stream-json 11.3; peers/claude 37).
-func TestBudget(t *testing.T) {
-	t.Parallel()
-	p := provide(t, speeches()[2])
-	p.server.Script(p.calls("c1", "Bash", `{"command":"echo 1"}`), p.says("done"))
-	p.host = p.room.start("--model", "b", "--api-format", "anthropic", "--set", prices, "--max-budget-usd", "0.0002")
-	result := p.prompt(1)
-	if got := endOf(result); got != "error_max_budget_usd error budget_exhausted" {
-		t.Errorf("the end is %s", got)
-	}
-	near(t, "total", result["total_cost_usd"], costB)
-	if !cmp.Equal(result["errors"], any([]any{result["result"]})) {
-		t.Errorf("errors %v", result["errors"])
-	}
-	asked := len(p.server.Received())
-	if got := endOf(p.prompt(2)); got != "error_max_budget_usd error budget_exhausted" || len(p.server.Received()) != asked {
-		t.Errorf("the next end is %s, after %d requests more", got, len(p.server.Received())-asked)
-	}
-	if n := len(p.toolResults()); n != 1 {
-		t.Errorf("%d results of the call", n) // checklist 44
-	}
-	if code := p.end(); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
 // permission_denials are those of the turn (checklist 49; S028, S074; spec
 // stream-json 7.8; peers/claude 09).
 func TestDenialsAreTheTurns(t *testing.T) {

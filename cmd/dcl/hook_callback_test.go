@@ -332,6 +332,44 @@ func TestPostToolUse(t *testing.T) {
 	}
 }
 
+// One callback hears of all calls of an answer, whatever became of them; one that
+// says continue:false ends the turn (spec stream-json 6.2, 6.3).
+func TestPostToolBatch(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]bool{"goes on": false, "stops": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &answers{permission: func(object) any { return deny("no") }, hook: func(string, object) any { return object{"continue": !stop, "stopReason": "enough"} }}
+			r := newRoom(t).script(encode(object{"rules": append(steps(nil, []use{bash("echo one"), writes("w.txt"), bash("exit 3")}), object{"reply": "done"})}))
+			h := r.start("--allowedTools", "Bash").with(a)
+			h.initialize(hooksOf(nil, "PostToolBatch"))
+			result := h.prompt(1)
+			inputs := a.inputs("PostToolBatch")
+			if len(inputs) != 1 {
+				t.Fatalf("heard %d times: %v", len(inputs), inputs)
+			}
+			var names []string
+			calls, _ := inputs[0]["tool_calls"].([]any)
+			for _, c := range calls {
+				names = append(names, fmt.Sprint(dig(c.(object), "tool_name"), " ", dig(c.(object), "tool_use_id"), " ", dig(c.(object), "tool_input", "command")))
+				if text, _ := dig(c.(object), "tool_response").(string); text == "" {
+					t.Errorf("a call without a response: %v", c)
+				}
+			}
+			if diff := cmp.Diff([]string{"Bash call_1_1_1 echo one", "Write call_1_1_2 <nil>", "Bash call_1_1_3 exit 3"}, names); diff != "" {
+				t.Error(diff)
+			}
+			want := "success false completed done"
+			if stop {
+				want = "success false hook_stopped "
+			}
+			if got := fmt.Sprint(result["subtype"], " ", result["is_error"], " ", result["terminal_reason"], " ", result["result"]); got != want {
+				t.Errorf("result %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // A Stop hook that blocks makes the turn go on with its reason, at most eight times
 // in a row; one that says continue:false ends it (checklist 67; spec stream-json 6.5
 // rule 5).

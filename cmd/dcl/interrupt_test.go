@@ -151,6 +151,8 @@ func TestInterruptOfNothing(t *testing.T) {
 // one is.
 func TestInterruptBeforeTheTurn(t *testing.T) {
 	t.Parallel()
+	// Nothing but the interrupt ends its answer, however late that comes.
+	endless := strings.Replace(slowModel, "20ms", "10s", 1)
 	for name, tc := range map[string]struct {
 		wait time.Duration
 		slow bool // an MCP server holds the start up
@@ -168,7 +170,7 @@ func TestInterruptBeforeTheTurn(t *testing.T) {
 			if tc.slow {
 				flags = []string{"--mcp-config", `{"mcpServers":{"slow":{"command":"sleep","args":["0.4"]}}}`}
 			}
-			h := newRoom(t).script(slowModel).start(flags...)
+			h := newRoom(t).script(endless).start(flags...)
 			h.send(strings.TrimSuffix(requests("i", "initialize", nil)+asks("slow"), "\n"))
 			if tc.wait > 0 {
 				time.Sleep(tc.wait) // the moment of the interrupt is what is tried
@@ -242,7 +244,10 @@ rules:
 				} else if got, _ := results[i]["result"].(string); !strings.HasSuffix(got, want) {
 					t.Errorf("result %d is %v, want %s", i+1, got, want)
 				}
-				if left := float64(len(tc.results) - 1 - i); i > 0 && results[i]["queued_turn_count"] != left {
+				// The last message comes when the interrupt is answered: a turn may be over by then.
+				left := float64(len(tc.results) - 1 - i)
+				fine := results[i]["queued_turn_count"] == left || tc.interrupt != nil && results[i]["queued_turn_count"] == left-1
+				if i > 0 && !fine {
 					t.Errorf("result %d: %v messages are left, want %v", i+1, results[i]["queued_turn_count"], left)
 				}
 				if id := results[i]["user_message_uuid"]; id != nil && id != tc.replayed[i] {

@@ -125,7 +125,7 @@ func TestNothingLeftRunning(t *testing.T) {
 			t.Parallel()
 			r := newRoom(t).script(shellScript([]use{inBackground("echo up; sleep 300 & sleep 300")}))
 			mark := r.mark()
-			h := r.start(allTools...)
+			h := r.start(append([]string{"--set", "front.shellsLimit=1s"}, allTools...)...)
 			h.user("go")
 			h.result(1)
 			// The program itself, its guard, and at least two of the task.

@@ -8,5 +8,5 @@ import (
 
 // TestMain makes the test binary be the program that the tests start.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"dcl": main, mcpProgram: serveMCP})
+	testscript.Main(m, map[string]func(){"dcl": main, mcpProgram: serveMCP, pluginProgram: servePlugin})
 }

@@ -327,23 +327,41 @@ func TestParallelHostedCalls(t *testing.T) {
 	}
 }
 
-// A call without an answer ends after MCP_TOOL_TIMEOUT, and the request is withdrawn
-// (column mcp_message of spec stream-json 5.6, 8.7).
+// A call without an answer ends after MCP_TOOL_TIMEOUT, or after what the client says
+// of its server, and the request is withdrawn (column mcp_message of spec stream-json
+// 5.6, 8.7).
 func TestHostedCallTimesOut(t *testing.T) {
 	t.Parallel()
-	app := &sdkServer{tools: []object{aTool("echo")}, call: func(any, string, object) any { return nil }}
-	r := newRoom(t).rounds([]use{{"mcp__app__echo", object{}}}).set("MCP_TOOL_TIMEOUT", "300")
-	h := r.start("--allowedTools", "mcp__app").with(&answers{mcp: app.answer})
-	h.initialize(object{"sdkMcpServers": []string{"app"}})
-	result := h.prompt(1)
-	var id string
-	for _, l := range h.asks("mcp_message") {
-		if dig(l, "request", "message", "method") == "tools/call" {
-			id, _ = l["request_id"].(string)
-		}
-	}
-	if b := h.toolResults()[0]; b["is_error"] != true || h.cancels(id) != 1 || result["result"] != "done" {
-		t.Errorf("%d withdrawals, result %v", h.cancels(id), b)
+	for name, tc := range map[string]struct {
+		variable string
+		configs  any
+		told     string
+	}{
+		"variable":            {"300", nil, "300ms"},
+		"config":              {"", object{"app": object{"timeout": 1000}}, "1s"},
+		"config and variable": {"20000", object{"app": object{"timeout": 1001}, "other": object{"timeout": 1000}}, "1.001s"},
+		"too short a config":  {"300", object{"app": object{"timeout": 999}}, "300ms"},
+		"no config":           {"300", "app", "300ms"},
+		"no number":           {"300", object{"app": object{"timeout": "soon"}}, "300ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := &sdkServer{tools: []object{aTool("echo")}, call: func(any, string, object) any { return nil }}
+			r := newRoom(t).rounds([]use{{"mcp__app__echo", object{}}}).set("MCP_TOOL_TIMEOUT", tc.variable)
+			h := r.start("--allowedTools", "mcp__app").with(&answers{mcp: app.answer})
+			h.initialize(object{"sdkMcpServers": []string{"app"}, "sdkMcpServerConfigs": tc.configs})
+			result := h.prompt(1)
+			var id string
+			for _, l := range h.asks("mcp_message") {
+				if dig(l, "request", "message", "method") == "tools/call" {
+					id, _ = l["request_id"].(string)
+				}
+			}
+			b := h.toolResults()[0]
+			if b["is_error"] != true || h.cancels(id) != 1 || result["result"] != "done" || !strings.Contains(contentText(b), "no sign of life for "+tc.told+",") {
+				t.Errorf("%d withdrawals, result %v", h.cancels(id), b)
+			}
+		})
 	}
 }
 

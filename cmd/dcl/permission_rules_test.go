@@ -302,7 +302,7 @@ func TestUpdatedPermissions(t *testing.T) {
 		return object{"type": "addRules", "behavior": "allow", "destination": destination, "rules": []object{{"toolName": "Bash", "ruleContent": content}}}
 	}
 	old := `{
-  "model": "mine",
+  "model": "mock-model",
   "permissions": {"allow": ["Bash(old:*)"], "strange": 7},
   "unknown": {"a": [1, 2]}
 }
@@ -341,7 +341,7 @@ func TestUpdatedPermissions(t *testing.T) {
 				want := object{"permissions": object{"allow": []any{"Bash(touch:*)"}}}
 				if before != "" {
 					want = object{
-						"model": "mine", "unknown": object{"a": []any{1.0, 2.0}},
+						"model": "mock-model", "unknown": object{"a": []any{1.0, 2.0}},
 						"permissions": object{"allow": []any{"Bash(old:*)", "Bash(touch:*)"}, "strange": 7.0},
 					}
 				}

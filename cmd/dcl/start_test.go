@@ -40,8 +40,9 @@ func TestFailedStart(t *testing.T) {
 		"unknown profile":             {[]string{"--profile", "nonesuch"}, "nonesuch"},
 		"unknown plugin":              {[]string{"--set", "front.nokey=1"}, "nokey"},
 		"a bound of no length":        {[]string{"--set", "front.maxLine=0"}, "maxLine"},
-		"a truncated session":         {[]string{"--resume=" + someID, "--resume-session-at=" + unknownID}, "--resume-session-at"},
-		"a dropped turn":              {[]string{"--resume=" + someID, "--resume-drops-turn=" + unknownID}, "--resume-drops-turn"},
+		"a truncated session":         {[]string{"--resume=" + unknownID, "--resume-session-at=" + someID}, "No conversation found with session ID: " + unknownID},
+		"a dropped turn":              {[]string{"--resume=" + unknownID, "--resume-drops-turn=" + someID}, "No conversation found with session ID: " + unknownID},
+		"a fork":                      {[]string{"--resume=" + unknownID, "--fork-session"}, "No conversation found with session ID: " + unknownID},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,11 +178,12 @@ rules:
 	}
 }
 
-// Case B44: a session that is resumed from another folder keeps its id, or the
-// refusal says which folder it belongs to.
+// Cases B14, B44: a session that is resumed from another folder fails the start,
+// which says which folder it belongs to; nothing is stored. A fork takes its history
+// along.
 func TestResumeElsewhere(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newRoom(t).script("rules: [{reply: 'turn {{turn}} of {{user}}'}]")
 	c, _ := r.speak(asks("hello"), "--session-id="+someID)
 	if c.code != 0 {
 		t.Fatal(c.stderr)
@@ -189,19 +191,19 @@ func TestResumeElsewhere(t *testing.T) {
 	before, home := sessionsOf(r), r.work
 	r.write("elsewhere/x", "")
 	r.work = filepath.Join(r.work, "elsewhere")
-	c, lines := r.speak(asks("hello"), "--resume="+someID)
-	results := only(lines, "result")
-	if len(results) != 1 {
-		t.Fatalf("%d results", len(results))
+	c, lines := r.speak(requests("i", "initialize", nil)+asks("hello"), "--resume="+someID)
+	if got := kinds(lines); c.code != 1 || !slices.Equal(got, []string{"result/error_during_execution"}) {
+		t.Fatalf("exit code %d, %q", c.code, got)
 	}
-	if c.code == 0 && results[0]["session_id"] != someID {
-		t.Errorf("another session: %v", results[0]["session_id"])
-	}
-	if c.code != 0 && !strings.Contains(results[0]["result"].(string), home) {
-		t.Errorf("the refusal does not say %s: %v", home, results[0]["result"])
+	if text, _ := lines[0]["result"].(string); !strings.Contains(text, quoted(home)) || !strings.Contains(c.stderr, text) {
+		t.Errorf("the refusal does not say %s: %q, %q", home, text, c.stderr)
 	}
 	if now := sessionsOf(r); !slices.Equal(now, before) {
 		t.Errorf("stored %q, before it was %q", now, before)
+	}
+	c, lines = r.speak(asks("more"), "--resume="+someID, "--fork-session")
+	if forks := only(lines, "result/success"); c.code != 0 || len(forks) != 1 || forks[0]["session_id"] == someID || forks[0]["result"] != "turn 2 of more" {
+		t.Errorf("a fork: exit code %d, %v", c.code, forks)
 	}
 }
 

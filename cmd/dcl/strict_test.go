@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,26 +34,29 @@ const usageFields = "input_tokens:int output_tokens:int cache_creation_input_tok
 var lineFields = map[string]string{
 	"system/init": "cwd:text model:text permissionMode:text tools:strings mcp_servers:objects slash_commands:strings agents:strings " +
 		"skills:strings plugins:array output_style:text apiKeySource:text claude_code_version:text",
-	"system/status":            "status:string|null",
-	"system/api_retry":         "attempt:int max_retries:int retry_delay_ms:int error_status:int|null error:text",
-	"system/compact_boundary":  "compact_metadata:object",
-	"system/task_started":      "task_id:text description:string",
-	"system/task_progress":     "task_id:text description:string usage:object",
-	"system/task_notification": "task_id:text status:text output_file:string summary:string",
-	"system/hook_started":      "hook_id:text hook_name:text hook_event:text",
-	"system/hook_response":     "hook_id:text hook_name:text hook_event:text output:string stdout:string stderr:string outcome:text",
-	"system/permission_denied": "tool_name:text tool_use_id:text message:string",
-	"system/informational":     "content:text level:text",
-	"assistant":                "parent_tool_use_id:string|null message:object",
-	"user":                     "parent_tool_use_id:string|null message:object",
-	"stream_event":             "parent_tool_use_id:null event:object",
+	"system/status":                   "status:string|null",
+	"system/api_retry":                "attempt:int max_retries:int retry_delay_ms:int error_status:int|null error:text",
+	"system/compact_boundary":         "compact_metadata:object",
+	"system/task_started":             "task_id:text description:string",
+	"system/task_progress":            "task_id:text description:string usage:object",
+	"system/task_updated":             "task_id:text patch:object",
+	"system/background_tasks_changed": "tasks:objects",
+	"system/task_notification":        "task_id:text status:text output_file:string summary:string",
+	"system/hook_started":             "hook_id:text hook_name:text hook_event:text",
+	"system/hook_response":            "hook_id:text hook_name:text hook_event:text output:string stdout:string stderr:string outcome:text",
+	"system/permission_denied":        "tool_name:text tool_use_id:text message:string",
+	"system/informational":            "content:text level:text",
+	"assistant":                       "parent_tool_use_id:string|null message:object",
+	"user":                            "parent_tool_use_id:string|null message:object",
+	"stream_event":                    "parent_tool_use_id:null event:object",
 	"result": "subtype:text is_error:bool duration_ms:int duration_api_ms:int num_turns:int result:string stop_reason:string|null " +
 		"total_cost_usd:number usage:object modelUsage:object permission_denials:objects",
-	"prompt_suggestion": "suggestion:text",
-	"text":              "text:text",
-	"tool_start":        "tool_use_id:text name:text input:object",
-	"tool_result":       "tool_use_id:text name:text content:string is_error:bool",
-	"usage":             usageFields + " cost_usd:number",
+	"prompt_suggestion":  "suggestion:text",
+	"conversation_reset": "new_conversation_id:text",
+	"text":               "text:text",
+	"tool_start":         "tool_use_id:text name:text input:object",
+	"tool_result":        "tool_use_id:text name:text content:string is_error:bool",
+	"usage":              usageFields + " cost_usd:number",
 }
 
 var blockFields = map[string]string{
@@ -152,6 +156,12 @@ func judge(raw []byte) (line object, faults []string) {
 			spec = "request_id:text subtype:text error:text"
 		}
 		return line, append(faults, missing(response, kind, spec)...)
+	case "transcript_mirror":
+		faults = append(faults, missing(line, kind, "filePath:text entries:objects")...)
+		if path, _ := line["filePath"].(string); !filepath.IsAbs(path) {
+			faults = append(faults, fmt.Sprintf("%s: the path %q is not absolute", kind, path))
+		}
+		return line, faults
 	case "keep_alive":
 		return line, faults
 	}

@@ -52,7 +52,7 @@ func objectOf(text string) (o object) {
 
 // TestStructured: a value that matches comes as JSON, and its text as the result;
 // the call ends the turn, and shows as any other (S037, spec stream-json 11.6,
-// item 83).
+// checklist 83).
 func TestStructured(t *testing.T) {
 	t.Parallel()
 	for name, how := range requiring(person) {

@@ -44,6 +44,7 @@ func setup(env *testscript.Env) error {
 		}
 	})
 	env.Setenv("DSH_HOME", filepath.Join(env.WorkDir, "home"))
+	env.Setenv("HOME", filepath.Join(env.WorkDir, "user")) // where the transcripts of dcl go
 	deployments, err := filepath.Abs("../../testdata/profiles")
 	if err != nil {
 		return err
