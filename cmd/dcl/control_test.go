@@ -132,8 +132,8 @@ func withProvider(t *testing.T) (*room, *llmtest.Server) {
 	return newRoom(t).set("DEEPSEEK_API_KEY", llmtest.Key).set("DEEPSEEK_BASE_URL", server.URL), server
 }
 
-// Checklist 18, F18, S036, S072: an initialize is in force for the message right behind
-// it, and system/init comes between its answer and the turn.
+// Checklist 18, F18, S036, S072: an initialize is in force for the message right
+// behind it, and system/init comes between its answer and the turn.
 func TestInitializeIsFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -283,8 +283,9 @@ func TestAgentOfTheLaunch(t *testing.T) {
 	}
 }
 
-// Checklist 20, 21, 33 and 37, S019, S060, S062, case B12: every request with an id has an answer, a
-// wrong one an error that says what is wrong; afterwards the session goes on.
+// Checklist 20, 21, 33 and 37, S019, S060, S062, case B12: every request with an id
+// has an answer, a wrong one an error that says what is wrong; afterwards the session
+// goes on.
 func TestWrongRequests(t *testing.T) {
 	t.Parallel()
 	const unsupported = "unsupported_request"

@@ -152,7 +152,7 @@ type (
 	CompactMetadata struct {
 		Trigger    string `json:"trigger"`
 		PreTokens  int64  `json:"pre_tokens"`
-		DurationMs int64  `json:"duration_ms,omitzero"`
+		DurationMs int64  `json:"duration_ms"`
 	}
 	// APIRetry announces that a model request will be made again. Attempt counts
 	// from 1, ErrorStatus is null without an HTTP status, Error is one of the Error

@@ -52,7 +52,7 @@ func (p Set) Doctor() *cobra.Command {
 		Short: "Check that this machine has what dsh needs, and say what to do",
 		Long: `doctor looks at the data folder, the profiles, the session store, the credentials
 that the profile names (whether they are set, never what they are), the programs that
-tools use, and the limits of the process. The profile is that of --profile, or sdk.
+tools use, and the limits of the process. The profile is that of --profile, or ` + p.Default + `.
 
 It makes the data folder if there is none, and writes and removes a session to see
 that it can. The exit code is 1 if something needs fixing.`,

@@ -28,14 +28,14 @@ func (p Set) MCP() *cobra.Command {
 		Short: "Add, list, show and remove MCP servers",
 		Long: `mcp works on the MCP servers in settings files, each in one of three scopes:
 
-  user      settings.json of the data folder: for you, in every folder
+  user      your settings.json: for you, in every folder
   project   .mcp.json of this folder: for all who work on it
-  local     .dsh/settings.local.json of this folder: for you, here
+  local     settings.local.json of this folder: for you, here
 
 A server of a higher scope takes the place of one of the same name in a lower one.
 Those of the project and local scopes are started only in folders you trust, see
-dsh trust. Names of the files are those of the profile's row settings. Servers that
-a profile itself configures are in its row mcp.`,
+dsh trust. The profile's row settings says where the files are; add and get show it.
+Servers that a profile itself configures are in its row mcp.`,
 	}
 	c.AddCommand(p.mcpAdd(), p.mcpAddJSON(), p.mcpList(), p.mcpGet(), p.mcpRemove())
 	return p.named(c)

@@ -28,7 +28,7 @@ func (p Set) Permissions() *cobra.Command {
 		Use:   "permissions",
 		Short: "Say what the permissions of a profile mean",
 		Long: `permissions is about what calls of tools may do under a profile, that of --profile
-or sdk: its row with the plugin permissions, the settings files of a folder, and
+or ` + p.Default + `: its row with the plugin permissions, the settings files of a folder, and
 DSH_PERMISSION_MODE.`,
 	}
 	c.AddCommand(p.permissionsExplain())

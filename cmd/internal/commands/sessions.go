@@ -27,7 +27,7 @@ func (p Set) Sessions() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sessions",
 		Short: "List, show, export and delete stored sessions",
-		Long: `sessions works on the sessions that a profile keeps, that of --profile or sdk:
+		Long: `sessions works on the sessions that a profile keeps, that of --profile or ` + p.Default + `:
 where they are is up to its row with the session store.`,
 	}
 	c.AddCommand(p.sessionsList(), p.sessionsShow(), p.sessionsExport(), p.sessionsDelete())
