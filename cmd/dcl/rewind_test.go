@@ -285,6 +285,28 @@ func TestRewindHooks(t *testing.T) {
 	}
 }
 
+// S058: who changes a file once the result is read is somebody else, also where a
+// turn does not end well. The tree is large, so that a snapshot takes its time.
+func TestRewindBehindErrors(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t).turns(map[string][][]use{"go": {{{"Write", object{"file_path": "f", "content": "ours\n"}}}, {bash("true")}}})
+	for i := range 3000 {
+		r.write(fmt.Sprintf("tree/%d/%d", i/100, i), "0\n")
+	}
+	r.git("init", "-q")
+	h := r.rewinder("--max-turns", "1")
+	id := uuid.NewString()
+	h.send(object{"type": "user", "uuid": id, "message": object{"role": "user", "content": "go"}})
+	if got := h.result(1)["subtype"]; got != "error_max_turns" {
+		t.Fatalf("the turn ended with %v", got)
+	}
+	r.write("f", "theirs\n")
+	got := h.rewind(id, nil)
+	if why, _ := got["error"].(string); got["canRewind"] != false || !strings.Contains(why, "f") || r.read("f") != "theirs\n" {
+		t.Errorf("got %v, f is %q", got, r.read("f"))
+	}
+}
+
 // What is wrong with a request is an error, and does nothing.
 func TestRewindRequests(t *testing.T) {
 	t.Parallel()

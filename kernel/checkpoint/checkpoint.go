@@ -11,6 +11,9 @@ type Keeper interface {
 	// one of its user messages; with dry it only says what would change. A refusal is
 	// an Outcome, not an error, and touches nothing.
 	Rewind(ctx context.Context, sessionID, cwd, messageID string, dry bool) (Outcome, error)
+	// Settle returns when a snapshot holds all that the session has changed so far: who
+	// changes a file behind it is somebody else (S058). The error is that of ctx.
+	Settle(ctx context.Context, sessionID string) error
 	// Forget drops the snapshots of a session.
 	Forget(ctx context.Context, sessionID string) error
 }

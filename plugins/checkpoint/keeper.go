@@ -223,6 +223,20 @@ func (k *Keeper) quiesce(ctx context.Context) error {
 	return nil
 }
 
+// Settle implements checkpoint.Keeper.
+func (k *Keeper) Settle(ctx context.Context, sessionID string) error {
+	k.mu.Lock()
+	s := k.sessions[sessionID]
+	k.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return fmt.Errorf("take the last checkpoint of session %s: %w", sessionID, err)
+	}
+	return nil
+}
+
 // Forget implements checkpoint.Keeper.
 func (k *Keeper) Forget(ctx context.Context, sessionID string) error {
 	if err := kernelsession.CheckID(sessionID); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"dsh/kernel/checkpoint"
 	"dsh/sdkproto/streamjson"
@@ -75,4 +76,20 @@ func (s *Server) loggedAs(uuid string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(s.renamed[uuid], uuid)
+}
+
+// settleLimit bounds what a result waits for the last snapshot of its turn.
+const settleLimit = 2 * time.Second
+
+// settleFiles has the last snapshot of a turn taken before its result is read: a
+// client that then changes a file is somebody else (S058).
+func (s *Server) settleFiles(ctx context.Context) {
+	if s.Checkpoints == nil || isClosed(s.Root.Quiescing()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	if err := s.Checkpoints.Settle(ctx, s.sessionID()); err != nil {
+		s.Log.Debug("a result goes out before the last checkpoint of its turn", "error", err)
+	}
 }

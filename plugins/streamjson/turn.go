@@ -240,6 +240,7 @@ func (s *Server) drop(t *turn) {
 // read it may change what cannot change during a turn (decision D4 of spec
 // stream-json 0.4); the next message is taken only behind it.
 func (s *Server) conclude(ctx context.Context, t *turn, end *project.End) {
+	s.settleFiles(ctx)
 	s.told.flush(ctx)
 	s.answerFirst()
 	result := end.Result
