@@ -39,7 +39,7 @@ const (
 	// endLimit is how long the end of commands in the background may take when the
 	// input has ended.
 	endLimit = 3 * time.Second
-	// noticeLimit is how long the message about the end of a command is waited for.
+	// jobNoticeLimit is how long the message about the end of a command is waited for.
 	jobNoticeLimit = time.Second
 )
 
