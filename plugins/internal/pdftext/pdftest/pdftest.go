@@ -19,9 +19,6 @@ func (f *File) Add(body string) int {
 	return len(f.objects)
 }
 
-// Next is the number of the object that Add adds next.
-func (f *File) Next() int { return len(f.objects) + 1 }
-
 // Stream adds a stream; extra are further members of its dictionary.
 func (f *File) Stream(extra, data string) int { return f.Add(StreamOf(extra, data)) }
 
