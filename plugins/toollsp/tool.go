@@ -209,7 +209,6 @@ func (l *LSP) once(ctx context.Context, in tool.Invocation, k key, how *launch, 
 		return nil, err
 	}
 	defer l.release(s)
-	defer s.listen(in.Progress)()
 	select {
 	case <-s.ready:
 	default:
@@ -217,6 +216,8 @@ func (l *LSP) once(ctx context.Context, in tool.Invocation, k key, how *launch, 
 			in.Progress("starting " + how.program)
 		}
 	}
+	// From here on it is the listener that tells of progress, alone.
+	defer s.listen(in.Progress)()
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
