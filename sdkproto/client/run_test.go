@@ -454,6 +454,8 @@ func chunk(session string, n int) string {
 // TestRunUnread: events that nobody reads are bounded, and harm neither the
 // outcome of their run nor another session.
 func TestRunUnread(t *testing.T) {
+	// What comes before Run has returned has a bound of its own.
+	begun := make(chan struct{})
 	c := attach(t, client.Limits{Queue: 64 << 10}, func(p *peer, r request) bool {
 		session := "SLOW"
 		if strings.Contains(string(r.Params), `"FAST"`) {
@@ -462,6 +464,10 @@ func TestRunUnread(t *testing.T) {
 		p.answer(r, `{"messageId":"M"}`)
 		p.send(receipt(session, "M"))
 		if session == "SLOW" {
+			select {
+			case <-begun:
+			case <-t.Context().Done():
+			}
 			for range 100 {
 				p.send(chunk(session, 10_000))
 			}
@@ -473,6 +479,7 @@ func TestRunUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	close(begun)
 	events := slow.Events()
 	fast, err := c.Session("FAST").Run(t.Context())
 	if err != nil {
