@@ -11,8 +11,9 @@ const (
 	// allocates stays, so that the collection which the runtime begins at 4 MiB finds
 	// nothing, and costs a tenth of the start.
 	startHeap = 200
-	// startTime is how long that holds.
-	startTime = time.Second
+	// startTime is how long that holds: some starts long, so that the sessions behind
+	// it are collected like any others.
+	startTime = 100 * time.Millisecond
 )
 
 // startLightly puts the first collection off, unless the environment says how to
