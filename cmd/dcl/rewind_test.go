@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -163,7 +164,7 @@ func TestRewindRefused(t *testing.T) {
 		"outside of git":    {reason: "not in a Git work tree"},
 		"bare":              {prepare: func(r *room) { r.git("init", "-q", "--bare") }, reason: "not in a work tree"},
 		"unknown message":   {prepare: func(r *room) { r.git("init", "-q") }, id: "eeeeeeee-0000-4000-8000-000000000000", reason: "No file checkpoint found for this message."},
-		"changed by others": {prepare: func(r *room) { r.git("init", "-q") }, after: func(r *room) { r.write("f", "theirs\n") }, reason: "/work/f"},
+		"changed by others": {prepare: func(r *room) { r.git("init", "-q") }, after: func(r *room) { r.write("f", "theirs\n") }, reason: filepath.Join("work", "f")},
 		"no git": {prepare: func(r *room) {
 			r.git("init", "-q")
 			shell, err := exec.LookPath("sh")

@@ -36,6 +36,28 @@ func Reads(layers []Layer, scope string) bool {
 	return !slices.ContainsFunc(layers, func(l Layer) bool { return l.Scope == scope && l.Unread })
 }
 
+// Beside gives the folders, low to high, with files of another kind than settings:
+// those of user and project, where the settings of their scope are read at all, and
+// behind them the folders of that name beside settings files.
+func Beside(layers []Layer, name string, user, project []string) (users, projects []string) {
+	if Reads(layers, ScopeUser) {
+		users = slices.Clip(user)
+	}
+	if Reads(layers, ScopeProject) {
+		projects = slices.Clip(project)
+	}
+	for _, f := range Folders(layers) {
+		list := &users
+		if f.Scope == ScopeProject {
+			list = &projects
+		}
+		if dir := filepath.Join(f.Dir, name); !slices.Contains(*list, dir) {
+			*list = append(*list, dir)
+		}
+	}
+	return users, projects
+}
+
 // Text is what the highest layer that counts and has a text under a key says
 // there, "" when none has. Of layers that are not trusted none counts: a text
 // narrows nothing.

@@ -88,22 +88,7 @@ func (c *Commands) places(cwd string) (user, project []string, err error) {
 	if c.settings == nil || !c.config.BesideSettings {
 		return user, project, nil
 	}
-	layers := c.settings.For(cwd)
-	if !settings.Reads(layers, settings.ScopeUser) {
-		user = nil
-	}
-	if !settings.Reads(layers, settings.ScopeProject) {
-		project = nil
-	}
-	for _, f := range settings.Folders(layers) {
-		list := &user
-		if f.Scope == settings.ScopeProject {
-			list = &project
-		}
-		if dir := filepath.Join(f.Dir, folderName); !slices.Contains(*list, dir) {
-			*list = append(*list, dir)
-		}
-	}
+	user, project = settings.Beside(c.settings.For(cwd), folderName, user, project)
 	return user, project, nil
 }
 

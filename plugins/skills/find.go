@@ -89,23 +89,7 @@ func (s *Skills) places(cwd string) (user, project []string) {
 	if s.settings == nil || !s.config.BesideSettings {
 		return user, project
 	}
-	layers := s.settings.For(cwd)
-	if !settings.Reads(layers, settings.ScopeUser) {
-		user = nil
-	}
-	if !settings.Reads(layers, settings.ScopeProject) {
-		project = nil
-	}
-	for _, f := range settings.Folders(layers) {
-		list := &user
-		if f.Scope == settings.ScopeProject {
-			list = &project
-		}
-		if dir := filepath.Join(f.Dir, folderName); !slices.Contains(*list, dir) {
-			*list = append(slices.Clip(*list), dir)
-		}
-	}
-	return user, project
+	return settings.Beside(s.settings.For(cwd), folderName, user, project)
 }
 
 // folder adds the skills of a folder, those of names that are taken included.
